@@ -233,6 +233,7 @@ class Connection:
             product=product_version(),
             pid=os.getpid(),
             client_id=_CLIENT_ID,
+            session_id=os.environ.get("AGENTS_VIEW_SESSION_ID"),
         )
         link.send(self._codec.encode(hello))
         try:

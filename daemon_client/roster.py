@@ -178,12 +178,18 @@ class RosterMirror:
         self._notify(changed, frozenset(before.keys() - self._rows.keys()))
 
     def delta(
-        self, sequence: int, upserts: Iterable[RosterRow], removals: Iterable[SessionId]
+        self,
+        sequence: int,
+        upserts: Iterable[RosterRow],
+        removals: Iterable[SessionId],
+        *,
+        more: bool = False,
     ) -> None:
-        """Apply one delta. A sequence that is not new is ignored, so a repeat does no harm."""
+        """Apply one delta, or a part of it (`more` follow); a repeat is ignored."""
         if sequence <= self._sequence or self._incoming is not None:
             return
-        self._sequence = sequence
+        if not more:
+            self._sequence = sequence
         changed: set[SessionId] = set()
         for row in upserts:
             if self._rows.get(row.session_id) != row:

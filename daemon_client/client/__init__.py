@@ -84,7 +84,9 @@ class DaemonClient:
 
     def _feed(self, message: FromDaemon) -> None:
         if isinstance(message, RosterDelta):
-            self.mirror.delta(message.sequence, message.upserts, message.removals)
+            self.mirror.delta(
+                message.sequence, message.upserts, message.removals, more=message.more
+            )
         elif isinstance(message, RosterBegin):
             self.mirror.begin(message.generation)
         elif isinstance(message, RosterChunk):

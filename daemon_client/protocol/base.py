@@ -18,12 +18,16 @@ class Message(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, tag
 
 
 class Hello(Message, kw_only=True, frozen=True, tag="hello"):
-    """First frame of a client. `client_id` is a UUID per process, kept over reconnects."""
+    """First frame of a client. `client_id` is a UUID per process, kept over reconnects.
+
+    `session_id` is the session this process believes to act for; it proves nothing (07.3).
+    """
 
     protocol: int
     product: str
     pid: int
     client_id: str
+    session_id: str | None = None
     capabilities: tuple[str, ...] = ()
 
 

@@ -193,18 +193,26 @@ class RosterEnd(Message, kw_only=True, frozen=True, tag="roster_end"):
 
 
 class RosterDelta(Message, kw_only=True, frozen=True, tag="roster_delta"):
+    """What changed up to `sequence`; `more`: further parts of the same sequence follow."""
+
     sequence: int
+    more: bool = False
     upserts: tuple[RosterRow, ...] = ()
     removals: tuple[SessionId, ...] = ()
 
 
 class SessionChunk(Message, kw_only=True, frozen=True, tag="session_chunk"):
-    """Transcript entries of an attached session, oldest first; a `seq` seen before is a repeat."""
+    """Transcript entries of an attached session, oldest first; a `seq` seen before is a repeat.
+
+    `replay` marks the tail sent on attaching, `last` its end; `lost` says that this client was too
+    slow and the stream has ended: attach again.
+    """
 
     session_id: SessionId
     entries: tuple[TranscriptEntry, ...]
     replay: bool = False
     last: bool = False
+    lost: bool = False
 
 
 class SessionState(Message, kw_only=True, frozen=True, tag="session_state"):

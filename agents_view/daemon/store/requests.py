@@ -30,11 +30,15 @@ def begin(db: Transaction, request_id: str, command: str, now_ms: int) -> Stored
     )
 
 
-def finish(db: Transaction, request_id: str, outcome: bytes) -> None:
-    """Record the answer."""
-    db.execute("UPDATE requests SET outcome = ? WHERE request_id = ?", (outcome, request_id))
+def finish(db: Transaction, request_id: str, outcome: bytes) -> bool:
+    """Record the answer, once; False if there is one already or the request was never begun."""
+    cursor = db.execute(
+        "UPDATE requests SET outcome = ? WHERE request_id = ? AND outcome IS NULL",
+        (outcome, request_id),
+    )
+    return cursor.rowcount == 1
 
 
-def expire(db: Transaction, before_ms: int) -> None:
-    """Forget requests older than that."""
-    db.execute("DELETE FROM requests WHERE created_at_ms < ?", (before_ms,))
+def expire(db: Transaction, before_ms: int) -> int:
+    """Forget requests older than that; how many."""
+    return db.execute("DELETE FROM requests WHERE created_at_ms < ?", (before_ms,)).rowcount

@@ -127,12 +127,19 @@ def set_archived(db: Transaction, ids: list[str], at_ms: int | None) -> None:
 
 
 def set_deleted(db: Transaction, ids: list[str], at_ms: int | None, now_ms: int) -> None:
-    """Trash (a time) or bring back (None), with an edge for each in the ledger."""
+    """Trash (a time) or bring back (None), with an edge for each in the ledger.
+
+    Repeating it changes nothing: what is in the trash keeps the time it got there.
+    """
+    edge = "restore" if at_ms is None else "delete"
     for session_id in ids:
-        db.execute(
-            "UPDATE sessions SET deleted_at_ms = ? WHERE session_id = ?", (at_ms, session_id)
+        cursor = db.execute(
+            "UPDATE sessions SET deleted_at_ms = :at_ms WHERE session_id = :session_id"
+            " AND (deleted_at_ms IS NULL) != (:at_ms IS NULL)",
+            {"at_ms": at_ms, "session_id": session_id},
         )
-        spawn_ledger.append_for(db, session_id, "delete" if at_ms else "restore", now_ms)
+        if cursor.rowcount:
+            spawn_ledger.append_for(db, session_id, edge, now_ms)
 
 
 def purge(db: Transaction, ids: list[str]) -> None:
@@ -177,8 +184,8 @@ def save_counters(
         " first_message = :first_message, message_count = :message_count,"
         " model = :model, mode = :mode,"
         " draft = CASE WHEN :message_count > 0 THEN 0 ELSE draft END"
-        " WHERE session_id = :session_id",
-        columns(counters) | {"session_id": session_id},
+        " WHERE session_id = :session_id AND root_id = :root_id",
+        columns(counters) | {"session_id": session_id, "root_id": root_id},
     )
 
 
@@ -188,6 +195,6 @@ def save_exit(
     """How the session's agent ended last; None clears it. Raises `StaleEpoch`."""
     check_epoch(db, root_id, epoch)
     db.execute(
-        "UPDATE sessions SET exit_cause = ?, exit_at_ms = ? WHERE session_id = ?",
-        (cause, at_ms if cause else None, session_id),
+        "UPDATE sessions SET exit_cause = ?, exit_at_ms = ? WHERE session_id = ? AND root_id = ?",
+        (cause, at_ms if cause else None, session_id, root_id),
     )

@@ -61,7 +61,11 @@ CREATE TABLE prompts (
     stop_reason   TEXT
 ) STRICT;
 
-CREATE INDEX prompts_open ON prompts (session_id, position) WHERE state IN ('queued', 'sent');
+-- The whole one serves new positions and the cascade of a purge; SQLite takes a partial one only
+-- for a query that repeats its very condition.
+CREATE INDEX prompts_by_session ON prompts (session_id, position);
+CREATE INDEX prompts_open ON prompts (session_id, position) WHERE state = 'queued';
+CREATE INDEX prompts_sent ON prompts (session_id) WHERE state = 'sent';
 
 -- Coverage, one row per root. A worker's writes carry its epoch (S3).
 CREATE TABLE workers (
@@ -97,7 +101,7 @@ CREATE TABLE agent_sessions (
     last_heartbeat_at_ms INTEGER
 ) STRICT;
 
-CREATE INDEX agent_sessions_by_session ON agent_sessions (session_id, created_at_ms);
+CREATE INDEX agent_sessions_by_session ON agent_sessions (session_id, created_at_ms, id);
 
 -- Idempotency: the outcome, never the payload, for 24 h.
 CREATE TABLE requests (

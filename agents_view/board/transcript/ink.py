@@ -1,0 +1,72 @@
+"""Styled text without a theme: pieces carry the look's token names (look.md 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+
+class Ink(NamedTuple):
+    """Token names of the look, and attributes. An empty `bg` is the page."""
+
+    fg: str = "text"
+    bg: str = ""
+    bold: bool = False
+    italic: bool = False
+    underline: bool = False
+
+    def on(self, bg: str) -> Ink:
+        """The same on another ground, unless it has its own."""
+        return self if self.bg else self._replace(bg=bg)
+
+
+Piece = tuple[str, Ink]
+Line = tuple[Piece, ...]
+"""One screen line from column 0; what is missing at its end is page."""
+
+TEXT: Final = Ink()
+MUTED: Final = Ink("muted")
+FAINT: Final = Ink("faint")
+BOLD: Final = Ink(bold=True)
+KEY: Final = Ink("accent", bold=True)
+RULE: Final = Ink("line")
+
+EMPTY: Final[Line] = ()
+
+
+def width_of(pieces: Iterable[Piece]) -> int:
+    """Width in cells."""
+    return sum(cell_len(text) for text, _ in pieces)
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` cells, `…` at the end if something is missing."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
+
+
+def cut_pieces(pieces: Iterable[Piece], width: int) -> list[Piece]:
+    """The same for pieces."""
+    kept: list[Piece] = []
+    for text, ink in pieces:
+        cells = cell_len(text)
+        if cells > width:
+            if width > 0:
+                kept.append((cut(text, width), ink))
+            break
+        kept.append((text, ink))
+        width -= cells
+    return kept
+
+
+def spread(left: list[Piece], right: list[Piece], width: int, fill: Ink = TEXT) -> list[Piece]:
+    """`left` cut to fit, `right` at the right edge; `right` goes first when there is no room."""
+    taken = width_of(right)
+    if taken + 2 > width:
+        right, taken = [], 0
+    left = cut_pieces(left, width - taken - 2 if right else width)
+    gap = width - taken - width_of(left)
+    return [*left, (" " * gap, fill), *right] if gap > 0 else [*left, *right]

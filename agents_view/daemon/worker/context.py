@@ -1,0 +1,40 @@
+"""What the sessions of one worker share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from agents_view.base.clock import Clock
+from agents_view.base.settings import Settings
+from agents_view.daemon.store.database import Database
+from agents_view.daemon.store.prompts import Fence
+from agents_view.daemon.wire import Aside, SessionFacts
+from daemon_client.protocol.transcript import TranscriptEntry
+
+
+class Upward(Protocol):
+    """How a session tells the supervisor."""
+
+    def facts(self, facts: SessionFacts) -> None: ...
+
+    def aside(self, aside: Aside) -> None: ...
+
+    def entries(self, session_id: str, entries: tuple[TranscriptEntry, ...]) -> None: ...
+
+
+@dataclasses.dataclass(kw_only=True)
+class Shared:
+    """One worker's parts. `replaced` is called when the tree has another worker (StaleEpoch)."""
+
+    db: Database
+    fence: Fence
+    settings: Settings
+    clock: Clock
+    state: Path
+    transcripts: Path
+    socket: str
+    upward: Upward
+    replaced: Callable[[], None]

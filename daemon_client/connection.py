@@ -94,7 +94,8 @@ class Connection:
     """Keeps one link to the daemon at `socket_path` alive until closed.
 
     `revive` is awaited before each reconnect; it may start a daemon, or raise `DaemonError` to
-    say why none can be had (tried again later, unless the versions do not fit).
+    say why none can be had (tried again later, unless the versions do not fit). A daemon that was
+    stopped on purpose is not revived before the next request.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Connection:
         self._lost = asyncio.Event()
         self._welcome: asyncio.Future[Welcome] | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._stopped = False
         self.state = LinkState(link=Link.CONNECTING)
 
     # life
@@ -156,9 +158,12 @@ class Connection:
         `timeout` is in seconds (`limits.request` if not given); running out of it says nothing
         about the outcome, so the error names that.
         """
+        if self.state.link is Link.CLOSED:
+            raise DaemonError(ErrorCode.UNAVAILABLE, "the connection was closed")
         request = Request(request_id=request_id or new_id(), body=command)
         future: asyncio.Future[AnyResult] = asyncio.get_running_loop().create_future()
         self._waiting[request.request_id] = (request, future)
+        self._stopped = False
         try:
             if self.state.link is Link.UP:
                 self._send(request)
@@ -197,7 +202,7 @@ class Connection:
         while True:
             await self._lost.wait()
             try:
-                if self._revive is not None:
+                if self._revive is not None and not self._stopped:
                     await self._revive()
                 await self._connect()
             except DaemonError as error:
@@ -277,10 +282,18 @@ class Connection:
             error = message.error
             self._refused(DaemonError(error.code, error.message, error.detail))
         else:
-            if isinstance(message, DaemonClosing) and message.reason != "shutdown":
-                self._set_state(LinkState(link=Link.RESTARTING, reason="daemon restarting"))
+            if isinstance(message, DaemonClosing):
+                self._goodbye(message)
             for listener in tuple(self._listeners):
                 listener(message)
+
+    def _goodbye(self, message: DaemonClosing) -> None:
+        """A daemon that somebody stopped stays stopped until something is asked of it."""
+        if message.reason == "shutdown":
+            self._stopped = True
+            self._set_state(LinkState(link=Link.CONNECTING, reason="the daemon was stopped"))
+        else:
+            self._set_state(LinkState(link=Link.RESTARTING, reason="daemon restarting"))
 
     def _resolve(self, request_id: str, outcome: AnyResult | DaemonError) -> None:
         waiting = self._waiting.get(request_id)
@@ -310,6 +323,8 @@ class Connection:
             self._welcome.exception()
         if self.state.link is Link.UP:
             self._set_state(LinkState(link=Link.CONNECTING, reason="the daemon went away"))
+        elif self.state.link is Link.CLOSED:
+            return
         self._lost.set()
 
     def _fail_all(self, error: DaemonError) -> None:

@@ -86,12 +86,13 @@ async def ensure_daemon(paths: Paths) -> None:
     while not await answers(paths):
         now = loop.time()
         code = process.poll()
-        if code not in (None, 0) or now > deadline:
+        killed = code is not None and code < 0
+        if (code and not killed) or now > deadline:
             why = f"exit code {code}" if code else "no answer in time"
             message = f"the daemon did not start: {why}"
             raise DaemonError(ErrorCode.UNAVAILABLE, message, _log_tail(paths))
-        if code == 0:
-            # it lost to another one, perhaps to one that is just going away: look again
+        if code is not None:
+            # it lost to another one, perhaps to one that is just going away, or was killed
             restart_at = restart_at or now + 0.5
             if now >= restart_at:
                 process = await asyncio.to_thread(_start, paths)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from rich.cells import cell_len, chop_cells
 
-from agents_view.board.transcript.ink import Ink, Piece
+from agents_view.board.transcript.ink import Piece
 
-_WORDS: Final = re.compile(r" +|[^ ]+")
+_PARTS: Final = re.compile(r" +|\n|[^ \n]+")
 
 
 def wrap(pieces: list[Piece], width: int) -> list[list[Piece]]:
@@ -17,46 +18,64 @@ def wrap(pieces: list[Piece], width: int) -> list[list[Piece]]:
     width = max(1, width)
     lines: list[list[Piece]] = [[]]
     column = 0
-    for text, ink in pieces:
-        for number, row in enumerate(text.split("\n")):
-            if number:
-                lines.append([])
-                column = 0
-            column = _flow(row, ink, width, lines, column)
-    return [_trimmed(line) for line in lines]
-
-
-def _flow(row: str, ink: Ink, width: int, lines: list[list[Piece]], column: int) -> int:
-    for match in _WORDS.finditer(row):
-        word = match[0]
-        cells = cell_len(word)
-        if column + cells <= width:
-            if column or word[0] != " " or len(lines) == 1:
-                lines[-1].append((word, ink))
-                column += cells
-            continue
-        if word[0] == " ":
+    for word in _words(pieces):
+        blank = word[0][0]
+        cells = sum(cell_len(text) for text, _ in word)
+        if blank == "\n" or (blank.isspace() and column + cells > width):
             lines.append([])  # a blank at the edge is the line break
             column = 0
-            continue
-        if column and not _joins(lines[-1]):
-            lines.append([])
-            column = 0
-        for part in chop_cells(word, width) if cells > width else [word]:
-            if column + cell_len(part) > width:
+        elif column + cells <= width:
+            lines[-1] += word
+            column += cells
+        else:
+            if column:
+                lines.append([])
+            column = _overlong(word, width, lines) if cells > width else _put(word, cells, lines)
+    return [_joined(line) for line in lines]
+
+
+def _put(word: list[Piece], cells: int, lines: list[list[Piece]]) -> int:
+    lines[-1] += word
+    return cells
+
+
+def _overlong(word: list[Piece], width: int, lines: list[list[Piece]]) -> int:
+    """A word longer than a line, cut wherever the line ends; the column after it."""
+    column = 0
+    for text, ink in word:
+        rest = text
+        while rest:
+            room = chop_cells(rest, width - column)[0] if column < width else ""
+            if room and column + cell_len(room) <= width:
+                lines[-1].append((room, ink))
+                column += cell_len(room)
+                rest = rest[len(room) :]
+            elif column:
                 lines.append([])
                 column = 0
-            lines[-1].append((part, ink))
-            column += cell_len(part)
+            else:  # a glyph wider than the line
+                return width
     return column
 
 
-def _joins(line: list[Piece]) -> bool:
-    """Never: a word in two inks may break where the ink changes; kept as the one place to say so."""
-    return False
+def _words(pieces: list[Piece]) -> Iterator[list[Piece]]:
+    """Words as pieces (a word may change its ink), runs of blanks, and line breaks."""
+    word: list[Piece] = []
+    for text, ink in pieces:
+        for match in _PARTS.finditer(text):
+            part = match[0]
+            if part[0] in " \n":
+                if word:
+                    yield word
+                word = []
+                yield [(part, ink)]
+            else:
+                word.append((part, ink))
+    if word:
+        yield word
 
 
-def _trimmed(line: list[Piece]) -> list[Piece]:
+def _joined(line: list[Piece]) -> list[Piece]:
     """Adjacent pieces of one ink joined, blanks at the end gone."""
     joined: list[Piece] = []
     for text, ink in line:

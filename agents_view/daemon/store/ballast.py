@@ -18,7 +18,8 @@ SIZE: Final = 512 << 10
 RESUME_AT: Final = SIZE + (256 << 10)
 """Bytes that must be free for ordinary writes while there is no ballast."""
 
-_RESTORE_AT: Final = RESUME_AT + SIZE
+RESTORE_AT: Final = RESUME_AT + SIZE
+"""Bytes that must be free to create the ballast."""
 
 
 def ballast_path(database: Path) -> Path:
@@ -44,7 +45,7 @@ def ensure(ballast: Path) -> bool:
         if ballast.stat().st_size >= SIZE:
             return True
     room = free_bytes(ballast.parent)
-    if room is not None and room < _RESTORE_AT:
+    if room is not None and room < RESTORE_AT:
         return False
     fresh = ballast.with_name(ballast.name + ".tmp")
     try:

@@ -152,11 +152,16 @@ class WorkerPool:
         tree.ended.clear()
         tree.said_bye = False
         try:
-            running = await self._starter.start(tree, lambda: self._set_local(tree, "starting"))
+            running = await self._starter.start(tree, lambda: self._begun(tree))
         except OSError as error:
             self._set_local(tree, "failed", cause=cause_text(f"worker not started: {error}"))
             raise DaemonError(ErrorCode.UNAVAILABLE, tree.cause or "") from None
         self._watch(tree, running)
+
+    def _begun(self, tree: Tree) -> None:
+        """After a crash the rows say `recovering` until the new worker has spoken (R6)."""
+        if tree.state != "recovering":
+            self._set_local(tree, "starting")
 
     # adoption (05.7)
 

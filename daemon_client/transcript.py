@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from daemon_client.blocks import Block
+from daemon_client.blocks import Block, raw_text
 from daemon_client.builders import (
     Builder,
     NoticeBuilder,
@@ -136,6 +136,16 @@ class TranscriptFolder:
         """Moves with every change of the block."""
         return self._by_key[key].version
 
+    def knows_prompt(self, prompt_id: str) -> bool:
+        """Whether that prompt has reached the agent."""
+        return prompt_id in self._prompts
+
+    def prompts(self) -> list[str]:
+        """What persons asked, oldest first."""
+        found = [b for b in self._prompts.values() if b.source == "person"]
+        found.sort(key=_first)
+        return [raw_text(builder.block()) for builder in found]
+
     def blocks(self) -> list[Block]:
         """All blocks, oldest first."""
         return [builder.block() for builder in self._order]
@@ -143,7 +153,10 @@ class TranscriptFolder:
     def feed(self, entries: Iterable[TranscriptEntry]) -> FoldChange:
         """Take entries; those seen before are ignored."""
         self._changed, self._reordered = set(), False
-        for entry in entries:
+        batch = list(entries)
+        if batch and batch[0].seq < batch[-1].seq < self._seen.first:
+            batch.reverse()  # an older page: so it grows backwards, and known blocks stay the same
+        for entry in batch:
             if self._seen.add(entry.seq):
                 self._take(entry)
         return FoldChange(changed=frozenset(self._changed), reordered=self._reordered)

@@ -105,6 +105,7 @@ async def fill(directory: Path, number: int) -> object:
     )
     report["after_cleanup"] = database.recording
     filler.unlink()
+    report["room"] = (ballast.free_bytes(directory) or 0) >= ballast.RESTORE_AT
     report["resumed"] = await database.probe()
     report["ballast_back"] = ballast.ballast_path(database.path).exists()
     report["accepted"] = await accept(database, fence, 1001)

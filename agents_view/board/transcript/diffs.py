@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
+from agents_view.board.ink import FAINT, MUTED, Ink, Line, Piece, cut, width_of
 from agents_view.board.transcript.frame import Frame, at
-from agents_view.board.transcript.ink import FAINT, MUTED, Ink, Line, Piece, cut, width_of
 from agents_view.board.transcript.wrap import fold_line
 from daemon_client.protocol.transcript import Diff
 from daemon_client.text import clean, clean_lines
@@ -47,9 +47,10 @@ def diff_rows(diff: Diff, first_line: int | None) -> tuple[DiffRow, ...]:
     return tuple(rows)
 
 
-def diff_stat(rows: Iterable[DiffRow]) -> DiffStat:
+@lru_cache(maxsize=128)
+def diff_stat(diff: Diff, first_line: int | None) -> DiffStat:
     """How many lines came and went."""
-    signs = [row.sign for row in rows]
+    signs = [row.sign for row in diff_rows(diff, first_line)]
     return DiffStat(signs.count("+"), signs.count("-"))
 
 

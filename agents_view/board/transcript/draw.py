@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agents_view.board.transcript.frame import (
-    EXCERPT,
-    Drawn,
-    FoldState,
-    Frame,
-    at,
-    head_line,
-    more_line,
-)
-from agents_view.board.transcript.ink import (
+from agents_view.board.ink import (
     FAINT,
     MUTED,
     RULE,
@@ -23,6 +14,15 @@ from agents_view.board.transcript.ink import (
     Piece,
     spread,
     width_of,
+)
+from agents_view.board.transcript.frame import (
+    EXCERPT,
+    Drawn,
+    FoldState,
+    Frame,
+    at,
+    head_line,
+    more_line,
 )
 from agents_view.board.transcript.prose import PROSE_WIDTH, ProseLayout
 from agents_view.board.transcript.tools import default_fold, draw_tool, has_body
@@ -73,6 +73,8 @@ def fold_of(block: Block) -> FoldState:
 
 def draw(block: Block, fold: FoldState, frame: Frame, prose: ProseLayout) -> Drawn:
     """The lines of a block. `prose` is this block's own, so that a growing message stays cheap."""
+    if is_silent(block):
+        return Drawn()
     match block:
         case MessageBlock():
             column = frame.text

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from agents_view.board.transcript.ink import FAINT, KEY, MUTED, TEXT, Ink, Line, Piece, spread
+from agents_view.board.ink import FAINT, KEY, MUTED, TEXT, Ink, Line, Piece, spread
 
 FoldState = Literal["folded", "open", "all"]
 """`open` shows an excerpt where there is much, `all` everything."""

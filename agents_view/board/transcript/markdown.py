@@ -12,7 +12,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from agents_view.board.transcript.ink import (
+from agents_view.board.ink import (
     FAINT,
     MUTED,
     RULE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agents_view.board.transcript.ink import EMPTY, TEXT, Line
+from agents_view.board.ink import EMPTY, TEXT, Line
 from agents_view.board.transcript.markdown import code_lines, markdown_lines
 from agents_view.board.transcript.segments import Segment, split_segments
 from agents_view.board.transcript.wrap import fold_line

@@ -7,23 +7,19 @@ is meanwhile. A new width costs one estimate per block and the layout of the vie
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Final
+from datetime import tzinfo
 
 import msgspec
 
-from agents_view.board.transcript.draw import can_fold, draw, fold_of, is_silent
-from agents_view.board.transcript.frame import Drawn, FoldState, Frame
+from agents_view.board.ink import EMPTY, Line
+from agents_view.board.transcript.draw import can_fold, is_silent
+from agents_view.board.transcript.frame import FoldState, Frame
 from agents_view.board.transcript.heights import Heights
-from agents_view.board.transcript.ink import EMPTY, Line
-from agents_view.board.transcript.prose import ProseLayout
-from daemon_client.blocks import Block, MessageBlock, PromptBlock, ThoughtBlock, ToolBlock
+from agents_view.board.transcript.layouts import Layouts
+from daemon_client.blocks import Block, ToolBlock
 from daemon_client.protocol.transcript import TranscriptEntry
 from daemon_client.transcript import TranscriptFolder
-
-_KEPT: Final = 256
-"""Laid-out blocks kept; beyond them only heights are remembered."""
 
 
 class SheetLine(msgspec.Struct, frozen=True):
@@ -33,36 +29,32 @@ class SheetLine(msgspec.Struct, frozen=True):
     key: int = 0
 
 
-class _Laid(msgspec.Struct):
-    """A laid-out block: for which version and width; `gap` empty lines stand above its lines."""
-
-    version: int
-    width: int
-    fold: FoldState
-    drawn: Drawn
-    prose: ProseLayout
-    second: int
-
-
 class Sheet:
     """Not thread-safe. Call `settle` before asking for lines."""
 
     def __init__(self) -> None:
         self.folder = TranscriptFolder()
-        self.frame = Frame(width=80)
+        self._layouts = Layouts(self.folder)
         self.height = 24
         self.following = True
         self.cursor: int | None = None
         self._keys: list[int] = []
         self._index: dict[int, int] = {}
         self._heights = Heights()
-        self._folds: dict[int, FoldState] = {}
-        self._laid: OrderedDict[int, _Laid] = OrderedDict()
         self._anchor = 0
         self._offset = 0
         self._left_at: tuple[int, int] | None = None
 
     # what is there
+
+    @property
+    def frame(self) -> Frame:
+        """Width and time everything is laid out for."""
+        return self._layouts.frame
+
+    @frame.setter
+    def frame(self, frame: Frame) -> None:
+        self._layouts.frame = frame
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -105,6 +97,7 @@ class Sheet:
 
     def feed(self, entries: Iterable[TranscriptEntry]) -> bool:
         """Take entries; False if nothing changed."""
+        held = self._held()
         change = self.folder.feed(entries)
         if not change.changed and not change.reordered:
             return False
@@ -114,11 +107,29 @@ class Sheet:
             for key in self.folder.keys_from(len(self._keys)):
                 self._index[key] = len(self._keys)
                 self._keys.append(key)
-                self._heights.append(self._estimate(key))
+                self._heights.append(self._layouts.estimate(key))
         for key in change.changed:
             if key in self._index:
                 self._measure(self._index[key])
+        self._hold(held)
         return True
+
+    def _held(self) -> tuple[int, int, int] | None:
+        """The block at the top of the view, where it begins, and its height."""
+        if not self._keys:
+            return None
+        index = self._anchor_index()
+        key = self._keys[index]
+        return key, self.folder.block(key).seq, self._heights[index]
+
+    def _hold(self, held: tuple[int, int, int] | None) -> None:
+        """An older page continued the block at the top upwards: its lines in view stay."""
+        if held is None or held[0] != self._anchor or self._anchor not in self._index:
+            return
+        key, seq, height = held
+        if self.folder.block(key).seq < seq:
+            grown = self._exact_height(self._index[key]) - height
+            self._offset = max(0, self._offset + grown)
 
     def resize(self, width: int, height: int) -> None:
         """The view has a new size."""
@@ -126,35 +137,30 @@ class Sheet:
         if width != self.frame.width:
             self.frame = msgspec.structs.replace(self.frame, width=max(10, width))
             share = self._offset / max(1, self._height_of_anchor())
-            self._heights.reset(map(self._estimate, self._keys))
+            self._heights.reset(map(self._layouts.estimate, self._keys))
             if self._keys:
-                self._exact(self._anchor_index())
-                self._offset = int(share * self._height_of_anchor())
+                self._offset = int(share * self._exact_height(self._anchor_index()))
 
-    def tick(self, frame: Frame) -> bool:
+    def tick(self, now_ms: int, tz: tzinfo | None = None) -> bool:
         """A new time; True if something in view counts it."""
-        self.frame = msgspec.structs.replace(frame, width=self.frame.width)
-        return any(self._laid[key].drawn.live for key in self._in_view() if key in self._laid)
+        self.frame = msgspec.structs.replace(self.frame, now_ms=now_ms, tz=tz)
+        return any(self._layouts.live(key) for key in self._in_view())
 
     # folding
 
     def toggle(self, key: int) -> bool:
-        """Folded → open → all, if there is more → folded. False if the block cannot be folded."""
+        """Fold or open a block, its head staying where it is; False if it cannot be folded."""
         index = self._index.get(key)
-        if index is None:
+        fold = None if index is None else self._layouts.next_fold(key)
+        if index is None or fold is None:
             return False
-        block = self.folder.block(key)
-        hidden = self._exact(index).drawn.hidden
-        fold = self.fold(key)
-        if not can_fold(block) and not hidden and fold != "all":
-            return False
-        closed: FoldState = "folded" if can_fold(block) else "open"
-        after: dict[FoldState, FoldState] = {
-            "folded": "open",
-            "open": "all" if hidden else closed,
-            "all": closed,
-        }
-        self._set_fold(key, after[fold])
+        row = self._heights.top(index) - self.top
+        self._set_fold(key, fold)
+        if row >= 0 and index < len(self._keys) - 1:
+            self._leave_end()
+            self._place(index, 0)
+            self.scroll(-row)
+        self.settle()
         return True
 
     def fold_all(self) -> None:
@@ -163,13 +169,14 @@ class Sheet:
         to: FoldState = "folded" if any(self.fold(key) != "folded" for key in keys) else "open"
         for key in keys:
             self._set_fold(key, to)
+        self.settle()
 
     def fold(self, key: int) -> FoldState:
         """How a block stands."""
-        return self._folds.get(key) or fold_of(self.folder.block(key))
+        return self._layouts.fold(key)
 
     def _set_fold(self, key: int, fold: FoldState) -> None:
-        self._folds[key] = fold
+        self._layouts.set_fold(key, fold)
         index = self._index[key]
         self._measure(index)
         if index + 1 < len(self._keys):
@@ -229,10 +236,10 @@ class Sheet:
         self._reveal(self._index[found], step)
 
     def current(self) -> int | None:
-        """The block keys act on: the cursor, or the last one in view."""
-        if self.cursor in self._index:
-            return self.cursor
+        """The block keys act on: the cursor while it is in view, else the last one in view."""
         shown = [key for key in self._in_view() if not is_silent(self.folder.block(key))]
+        if self.cursor in shown:
+            return self.cursor
         return shown[-1] if shown else None
 
     def current_block(self) -> Block | None:
@@ -241,7 +248,7 @@ class Sheet:
         return None if key is None else self.folder.block(key)
 
     def _reveal(self, index: int, step: int) -> None:
-        self._exact(index)
+        self._exact_height(index)
         top = self._heights.top(index) + self._gap(index)
         bottom = self._heights.top(index + 1)
         if step < 0 and top < self.top:
@@ -288,7 +295,7 @@ class Sheet:
         while index < len(self._keys) and len(found) < self.height:
             key = self._keys[index]
             rows = [SheetLine(EMPTY)] * self._gap(index)
-            rows += [SheetLine(line, key) for line in self._exact(index).drawn.lines]
+            rows += [SheetLine(line, key) for line in self._layouts.drawn(key).lines]
             found += rows[skip : skip + self.height - len(found)]
             skip = 0
             index += 1
@@ -322,56 +329,19 @@ class Sheet:
     # layout
 
     def _exact_height(self, index: int) -> int:
-        self._exact(index)
-        return self._heights[index]
-
-    def _exact(self, index: int) -> _Laid:
-        """The layout of a block for its version, width, folding and, if it counts, this second."""
-        key = self._keys[index]
-        laid = self._laid.get(key)
-        second = self.frame.now_ms // 1000
-        version, fold = self.folder.version(key), self.fold(key)
-        width = self.frame.width
-        fresh = laid is not None and (laid.version, laid.width, laid.fold) == (version, width, fold)
-        if laid is None or not fresh or (laid.drawn.live and laid.second != second):
-            if laid is None or laid.width != width:
-                prose = ProseLayout(self.frame.room(self.frame.text))
-            else:
-                prose = laid.prose
-            block = self.folder.block(key)
-            drawn = Drawn() if is_silent(block) else draw(block, fold, self.frame, prose)
-            laid = _Laid(version, width, fold, drawn, prose, second)
-            self._laid[key] = laid
-        self._laid.move_to_end(key)
-        while len(self._laid) > _KEPT:
-            self._laid.popitem(last=False)
-        lines = len(laid.drawn.lines)
-        self._heights.set(index, lines + self._gap(index) if lines else 0)
-        return laid
+        """Lay a block out and take its real height."""
+        lines = len(self._layouts.drawn(self._keys[index]).lines)
+        height = lines + self._gap(index) if lines else 0
+        self._heights.set(index, height)
+        return height
 
     def _measure(self, index: int) -> None:
         """After a change: exactly if it was laid out before, else by estimate."""
         key = self._keys[index]
-        if key in self._laid:
-            self._exact(index)
+        if self._layouts.known(key):
+            self._exact_height(index)
         else:
-            self._heights.set(index, self._estimate(key))
-
-    def _estimate(self, key: int) -> int:
-        """Cheap, and right for one-liners."""
-        block = self.folder.block(key)
-        if is_silent(block):
-            return 0
-        room = self.frame.room(self.frame.text)
-        match block:
-            case MessageBlock() | PromptBlock():
-                return 2 + block.text.count("\n") + len(block.text) // min(room, 96)
-            case ToolBlock() | ThoughtBlock() if self.fold(key) == "folded":
-                return 1
-            case ToolBlock():
-                return 10
-            case _:
-                return 2
+            self._heights.set(index, self._layouts.estimate(key))
 
     def _gap(self, index: int) -> int:
         """An empty line above every block, but none between a folded tool and the next tool."""
@@ -385,12 +355,12 @@ class Sheet:
         return 0 if folded else 1
 
     def _rebuild(self) -> None:
+        old = self._anchor_index() if self._keys else 0
         self._keys = list(self.folder.keys())
         self._index = {key: index for index, key in enumerate(self._keys)}
-        kept = self._laid
-        self._heights.reset(
-            len(kept[key].drawn.lines) + self._gap(index)
-            if key in kept and kept[key].drawn.lines
-            else self._estimate(key)
-            for index, key in enumerate(self._keys)
-        )
+        self._heights.reset(map(self._layouts.estimate, self._keys))
+        for index, key in enumerate(self._keys):
+            if self._layouts.known(key):
+                self._exact_height(index)
+        if self._anchor not in self._index and self._keys:
+            self._place(min(old, len(self._keys) - 1), 0)

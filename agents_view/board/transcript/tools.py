@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from agents_view.board.ink import FAINT, MUTED, TEXT, Ink, Line, Piece
 from agents_view.board.transcript.diffs import (
     DiffStat,
     diff_lines,
@@ -22,7 +23,6 @@ from agents_view.board.transcript.frame import (
     more_line,
     plain_lines,
 )
-from agents_view.board.transcript.ink import FAINT, MUTED, TEXT, Ink, Line, Piece
 from agents_view.board.transcript.wrap import fold_line
 from daemon_client.blocks import ToolBlock
 from daemon_client.text import clean, clean_lines
@@ -83,8 +83,7 @@ def object_of(block: ToolBlock) -> str:
 
 def draw_tool(block: ToolBlock, fold: FoldState, frame: Frame) -> Drawn:
     """A tool call in one of its three states of folding."""
-    rows = [diff_rows(diff, first_line_of(diff, block.locations)) for diff in block.diffs]
-    stats = [diff_stat(part) for part in rows]
+    stats = [diff_stat(diff, first_line_of(diff, block.locations)) for diff in block.diffs]
     opened = fold != "folded" and has_body(block)
     lines = [_head(block, opened, stats, frame)]
     hidden = False
@@ -131,14 +130,16 @@ def _body(block: ToolBlock, fold: FoldState, frame: Frame) -> tuple[list[Line], 
 
 def _diffs(block: ToolBlock, fold: FoldState, frame: Frame) -> tuple[list[Line], bool]:
     lines: list[Line] = []
+    missing = 0
     for diff in block.diffs:
-        if len(block.diffs) > 1:
+        rows = diff_rows(diff, first_line_of(diff, block.locations))
+        # cut before drawing: a rewritten file must not cost a frame
+        room = len(rows) if fold == "all" else max(0, EXCERPT - len(lines))
+        missing += max(0, len(rows) - room)
+        if len(block.diffs) > 1 and room:
             lines.append(path_line(diff.path, frame))
-        lines += diff_lines(diff_rows(diff, first_line_of(diff, block.locations)), frame)
-    missing = len(lines) - EXCERPT
-    if fold == "all" or missing <= 1:
-        return lines, False
-    return [*lines[:EXCERPT], more_line(frame, missing, "↓")], True
+        lines += diff_lines(rows[:room], frame)
+    return [*lines, more_line(frame, missing, "↓")] if missing else lines, missing > 0
 
 
 def _output(block: ToolBlock, fold: FoldState, frame: Frame) -> tuple[list[Line], bool]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.cells import cell_len, chop_cells
 
-from agents_view.board.transcript.ink import Piece
+from agents_view.board.ink import Piece
 
 _PARTS: Final = re.compile(r" +|\n|[^ \n]+")
 

@@ -76,7 +76,7 @@ class TranscriptWriter:
         self._offset = 0
         self._buffer = bytearray()
         self._flight: asyncio.Future[_Flight] | None = None
-        self._in_flight = 0
+        self._cargo = bytearray()
         self._failing = False
         self._dropped = 0
         self._last_at_ms = 0
@@ -131,10 +131,11 @@ class TranscriptWriter:
         very byte where this one stopped.
         """
         assert self._descriptor >= 0, "the transcript is not open"
-        goal = self._offset + self._in_flight + len(self._buffer)
+        goal = self._offset + len(self._cargo) + len(self._buffer)
         while self._offset < goal:
             flight = self._flight or self._depart()
             result = await asyncio.shield(flight)
+            self._land(flight, result)
             if result.error is not None:
                 raise OSError(result.error.errno, result.error.strerror, str(self.path))
 
@@ -153,18 +154,20 @@ class TranscriptWriter:
                 self._flight.add_done_callback(lambda _: os.close(descriptor))
 
     def _depart(self) -> asyncio.Future[_Flight]:
-        cargo, self._buffer = self._buffer, bytearray()
-        self._in_flight = len(cargo)
+        self._cargo, self._buffer = self._buffer, bytearray()
         loop = asyncio.get_running_loop()
-        flight = loop.run_in_executor(None, _write, self._descriptor, cargo, self._offset)
-        # registered before any waiter, so that a waiter always finds the books in order
-        flight.add_done_callback(lambda done: self._land(cargo, done.result()))
+        flight = loop.run_in_executor(None, _write, self._descriptor, self._cargo, self._offset)
+        # for when every waiter was cancelled
+        flight.add_done_callback(lambda done: self._land(done, done.result()))
         self._flight = flight
         return flight
 
-    def _land(self, cargo: bytearray, result: _Flight) -> None:
+    def _land(self, flight: asyncio.Future[_Flight], result: _Flight) -> None:
+        """Book what a flight came to, once: by its callback or by whoever sees it done first."""
+        if flight is not self._flight:
+            return
+        cargo, self._cargo = self._cargo, bytearray()
         self._flight = None
-        self._in_flight = 0
         self._offset += result.written
         self._failing = result.error is not None
         if self._failing:

@@ -1,0 +1,190 @@
+"""The dashboard: an app over the daemon's roster. Short on purpose: screens do the work."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from textual.app import App
+from textual.timer import Timer
+
+from agents_view.base.settings import Settings
+from agents_view.board.paint import ASCII, UNICODE, Glyphs
+from agents_view.tui import terminal
+from agents_view.tui.clock import Now, wall_clock_ms
+from agents_view.tui.keymap import Keymap, build_keymap
+from agents_view.tui.messages import LinkChanged, RosterChanged, Tick
+from agents_view.tui.screens.board import BoardScreen
+from agents_view.tui.theme import OURS, Palette
+from daemon_client.client import DaemonClient
+from daemon_client.connection import Connection, LinkState
+from daemon_client.launch import ensure_daemon
+from daemon_client.paths import Paths
+from daemon_client.roster import RosterChange
+from daemon_client.text import clean
+
+_FRAME = 0.05
+
+
+class AgentsView(App[int]):
+    """Owns the connection, the mirror, the theme and the clock."""
+
+    TITLE = "agents-view"
+    ENABLE_COMMAND_PALETTE = True
+    PAUSE_GC_ON_SCROLL = True
+    COMMAND_PALETTE_BINDING = "ctrl+backslash"
+    CSS_PATH = "app.tcss"
+
+    def __init__(
+        self,
+        client: DaemonClient,
+        settings: Settings,
+        *,
+        embedded: bool = False,
+        theme: str | None = None,
+        banner: str = "",
+        now: Now = wall_clock_ms,
+        ticking: bool = True,
+        home: str = "",
+    ) -> None:
+        super().__init__()
+        self.client = client
+        self.settings = settings
+        self.embedded = embedded
+        self.banner = banner
+        self.now = now
+        self.home = home
+        self.drafts: dict[str, str] = {}
+        self.palette_of_theme: Palette | None = None
+        self._ticking = ticking
+        self._beat = False
+        self._changed: set[str] = set()
+        self._removed: set[str] = set()
+        self._publishing: Timer | None = None
+        self._title = ""
+        self.keys: Keymap = build_keymap(settings.keys)
+        self.animation_level = "none"
+        for ours in OURS:
+            self.register_theme(ours)
+        wanted = theme or settings.ui.theme
+        self.theme = wanted if wanted in self.available_themes else OURS[0].name
+
+    # look
+
+    @property
+    def look(self) -> Palette:
+        """The palette of the theme in use."""
+        if self.palette_of_theme is None:
+            self.palette_of_theme = Palette(self.current_theme, mono=self.no_color)
+        return self.palette_of_theme
+
+    @property
+    def glyphs(self) -> Glyphs:
+        return ASCII if self.settings.ui.ascii or not _utf8() else UNICODE
+
+    def _theme_changed(self, theme: object) -> None:
+        self.palette_of_theme = None
+
+    # life
+
+    def on_mount(self) -> None:
+        if self.no_color:
+            self.add_class("-mono")
+        self.theme_changed_signal.subscribe(self, self._theme_changed, immediate=True)
+        self.set_keymap(self.keys.overrides)
+        self.client.mirror.subscribe(self._collect)
+        self.client.connection.on_link(self._link)
+        self.push_screen(BoardScreen())
+        if self.is_headless:
+            return
+        terminal.on_signals(lambda code: self.exit(return_code=code))
+        terminal.save_title()
+
+    def on_ready(self) -> None:
+        if self._ticking:
+            self.set_interval(1.0, self._second)
+        for problem in self.keys.problems:
+            self.notify(problem, severity="warning", markup=False)
+        if self.banner:
+            self.notify(self.banner, severity="warning", timeout=20, markup=False)
+
+    def _second(self) -> None:
+        if not self.is_headless:
+            terminal.leave_if_lost()
+        self._beat = not self._beat
+        animate = self.settings.ui.animations and not self.no_color and not self.glyphs.ascii
+        for screen in self.screen_stack:
+            screen.post_message(Tick(self.now(), beat=animate and self._beat))
+
+    def set_window_title(self, need_you: int) -> None:
+        """`2 need you · agents-view`, for whoever looks at another window."""
+        title = f"{need_you} need you · agents-view" if need_you else "agents-view"
+        if title != self._title and not self.is_headless:
+            self._title = title
+            terminal.set_title(clean(title))
+
+    # the daemon
+
+    def _collect(self, change: RosterChange) -> None:
+        """At most one message per frame, however many batches come."""
+        self._changed |= change.changed
+        self._removed = (self._removed | change.removed) - change.changed
+        if self._publishing is None:
+            self._publishing = self.set_timer(_FRAME, self._publish)
+
+    def _publish(self) -> None:
+        self._publishing = None
+        changed, removed = frozenset(self._changed - self._removed), frozenset(self._removed)
+        self._changed.clear()
+        self._removed.clear()
+        for screen in self.screen_stack:
+            screen.post_message(RosterChanged(changed, removed, whole=False))
+
+    def _link(self, state: LinkState) -> None:
+        for screen in self.screen_stack:
+            screen.post_message(LinkChanged(state))
+
+    def action_suspend_process(self) -> None:
+        """Back to the shell; `fg` continues."""
+        with self.suspend():
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _utf8() -> bool:
+    """Whether the locale can draw our marks."""
+    wanted = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or ""
+    return wanted.upper() not in ("C", "POSIX")
+
+
+def run(
+    paths: Paths,
+    settings: Settings,
+    *,
+    embedded: bool = False,
+    theme: str | None = None,
+    scope: str | None = None,
+    banner: str = "",
+) -> int:
+    """Show the dashboard until it is left; the exit code. A missing daemon is started."""
+    if os.environ.get("NO_COLOR") == "":
+        del os.environ["NO_COLOR"]  # empty means unset, and Textual would obey it
+
+    async def revive() -> None:
+        if not embedded:
+            await ensure_daemon(paths)
+
+    client = DaemonClient(Connection(paths.socket, revive=revive))
+    app = AgentsView(
+        client,
+        settings,
+        embedded=embedded,
+        theme=theme,
+        banner=banner,
+        home=str(Path.home()),
+    )
+    try:
+        app.run(mouse=settings.ui.mouse)
+    finally:
+        terminal.restore_title()
+    return app.return_code or 0

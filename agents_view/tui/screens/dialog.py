@@ -1,0 +1,118 @@
+"""The frame of every dialog: centred, at most 76 wide, safe button first (look.md 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from agents_view.board.ink import Ink, Piece
+from agents_view.tui.theme import Palette
+
+if TYPE_CHECKING:
+    from agents_view.tui.app import AgentsView
+
+T = TypeVar("T")
+
+
+class Choice(msgspec.Struct, kw_only=True, frozen=True):
+    """A button: its key, its word, and the action of the dialog it runs."""
+
+    key: str
+    label: str
+    action: str
+    destructive: bool = False
+
+
+class DialogButton(Static, can_focus=True):
+    """` key  Label `; filled while it has the focus."""
+
+    BINDINGS = [Binding("enter,space", "press", show=False)]
+
+    def __init__(self, choice: Choice, shown_key: str) -> None:
+        super().__init__(classes="-destructive" if choice.destructive else "", markup=False)
+        self.choice = choice
+        self._shown_key = shown_key
+
+    def render(self) -> Content:
+        return Content.assemble((f" {self._shown_key} ", "bold"), (f" {self.choice.label} ", ""))
+
+    async def action_press(self) -> None:
+        await self.screen.run_action(self.choice.action)
+
+    async def on_click(self) -> None:
+        await self.action_press()
+
+
+class Dialog(ModalScreen[T]):
+    """Title in the border, body, buttons at the lower right. Escape is always the safe way."""
+
+    BINDINGS = [
+        Binding("tab", "app.focus_next", show=False),
+        Binding("shift+tab", "app.focus_previous", show=False),
+        Binding("escape", "keep", show=False),
+    ]
+    CSS_PATH = "dialog.tcss"
+    destructive: bool = False
+
+    @property
+    def board_app(self) -> AgentsView:
+        return self.app  # type: ignore[return-value]
+
+    @property
+    def look(self) -> Palette:
+        return self.board_app.look
+
+    def title_text(self) -> str:
+        """The question; it names its object."""
+        return ""
+
+    def body(self) -> Sequence[Widget]:
+        return ()
+
+    def choices(self) -> Sequence[Choice]:
+        return ()
+
+    def compose(self) -> ComposeResult:
+        classes = "dialog -destructive" if self.destructive else "dialog"
+        with Vertical(classes=classes) as frame:
+            frame.border_title = Content(f" {self.title_text()} ").markup
+            with VerticalScroll(classes="dialog-body", can_focus=False):
+                yield from self.body()
+            with Horizontal(classes="dialog-buttons"):
+                yield Static("", classes="dialog-spring")
+                for choice in self.choices():
+                    name = {"escape": "esc"}.get(choice.key, choice.key)
+                    yield DialogButton(choice, name)
+
+    def retitle(self) -> None:
+        """The title changed."""
+        self.query_one(".dialog").border_title = Content(f" {self.title_text()} ").markup
+
+    def action_keep(self) -> None:
+        """Leave without doing anything."""
+        self.dismiss(None)
+
+    def text_of(self, pieces: Sequence[Piece], ground: str = "panel") -> Text:
+        """Pieces as text on the dialog's ground."""
+        text = Text(no_wrap=False, end="")
+        for part, ink in pieces:
+            text.append(part, self.look.style(ink, ground))
+        return text
+
+
+_BOLD: Final = Ink(bold=True)
+
+
+def heading(text: str) -> Piece:
+    """A heading inside a dialog."""
+    return (text, _BOLD)

@@ -1,0 +1,255 @@
+"""The list of sessions: a ScrollView with the Line API, so that only what is visible is drawn.
+
+The selection is a line's key (R40); the line under it stays where it is on the screen when others
+come or go above.
+"""
+
+from __future__ import annotations
+
+from textual import events
+from textual.cache import LRUCache
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from agents_view.board.columns import columns_for
+from agents_view.board.ink import Ink, Piece
+from agents_view.board.model import BoardLine, BoardModel
+from agents_view.board.paint import Glyphs, Painting, paint
+from agents_view.tui.strips import blank, strip_of
+from agents_view.tui.theme import Palette
+
+
+class RosterList(ScrollView, can_focus=True):
+    """Draws a `BoardModel`. Owns the selection and the scroll position, nothing else."""
+
+    DEFAULT_CSS = """
+    RosterList {
+        width: 1fr; height: 1fr; overflow-x: hidden; overflow-y: auto;
+        scrollbar-size-vertical: 1; background: $background;
+    }
+    """
+
+    class Opened(Message):
+        """A session was clicked twice."""
+
+        def __init__(self, session_id: str) -> None:
+            super().__init__()
+            self.session_id = session_id
+
+    class Moved(Message):
+        """The selection is another one; `by_person` if somebody pressed a key for it."""
+
+        def __init__(self, *, by_person: bool) -> None:
+            super().__init__()
+            self.by_person = by_person
+
+    def __init__(self, model: BoardModel, palette: Palette, glyphs: Glyphs, home: str) -> None:
+        super().__init__()
+        self.model = model
+        self.palette = palette
+        self.glyphs = glyphs
+        self.pending: set[str] = set()
+        self.selected = ""
+        self._home = home
+        self._now_ms = 0
+        self._beat = False
+        self._connected = True
+        self._index = 0
+        self._cache: LRUCache[tuple[object, ...], Strip] = LRUCache(512)
+        self._texts: dict[int, object] = {}
+
+    # what it shows
+
+    def tick(self, now_ms: int, *, beat: bool) -> None:
+        """A second has passed: redraw the visible lines whose text is another one now."""
+        self._now_ms, self._beat = now_ms, beat
+        top = self.scroll_offset.y
+        for y in range(top, min(top + self.size.height, len(self.model.lines))):
+            if self._texts.get(y) != self._picture(self.model.lines[y]):
+                self.refresh_line(y)
+
+    def set_connected(self, connected: bool) -> None:
+        """Without a daemon the last rows stay, in grey."""
+        if connected != self._connected:
+            self._connected = connected
+            self.refresh()
+
+    def set_look(self, palette: Palette, glyphs: Glyphs) -> None:
+        """Another theme."""
+        self.palette, self.glyphs = palette, glyphs
+        self._cache.clear()
+        self.refresh()
+
+    def set_pending(self, session_id: str, pending: bool) -> None:
+        """A request about this session is under way."""
+        (self.pending.add if pending else self.pending.discard)(session_id)
+        self._refresh_key(session_id)
+
+    def rows_changed(self, session_ids: frozenset[str]) -> None:
+        """Facts changed and no line moved: redraw those lines if they are visible."""
+        for session_id in session_ids:
+            self._refresh_key(session_id)
+            row = self.model.items.get(session_id)
+            if row is not None:
+                self._refresh_key(f"below:{session_id}")
+
+    def lines_changed(self) -> None:
+        """Lines moved: keep the selection, and its place on the screen."""
+        offset = self._index - self.scroll_offset.y
+        key = self.model.nearest(self.selected, self._index)
+        self._resize_content()
+        if key is None:
+            self.selected, self._index = "", 0
+        else:
+            moved = key != self.selected
+            self.selected, self._index = key, self.model.position[key]
+            if moved:
+                self.post_message(self.Moved(by_person=False))
+        self._texts.clear()
+        self.refresh()
+        if 0 <= offset < self.size.height:
+            self.scroll_to(y=self._index - offset, animate=False, force=True)
+
+    def _resize_content(self) -> None:
+        self.virtual_size = Size(self.scrollable_content_region.width, len(self.model.lines))
+
+    # selection
+
+    @property
+    def selected_line(self) -> BoardLine | None:
+        """The selected line if it is still there."""
+        index = self.model.position.get(self.selected)
+        return None if index is None else self.model.lines[index]
+
+    @property
+    def selected_session(self) -> str:
+        """The session it is about, empty if there is none."""
+        line = self.selected_line
+        return line.session_id if line else ""
+
+    def select(self, key: str, *, by_person: bool = True) -> None:
+        """Select a line by its key and bring it into view."""
+        index = self.model.position.get(key)
+        if index is None or not self.model.lines[index].selectable:
+            return
+        before, self.selected, self._index = self._index, key, index
+        self.refresh_line(before)
+        self.refresh_line(index)
+        self._show(index)
+        self.post_message(self.Moved(by_person=by_person))
+
+    def move(self, steps: int) -> None:
+        """Move over that many selectable lines; at the end it stays."""
+        direction = 1 if steps > 0 else -1
+        index, left = self._index, abs(steps)
+        if not self.selected:
+            index, left = (-1, 1) if direction > 0 else (len(self.model.lines), 1)
+        target = None
+        while left:
+            index += direction
+            if not 0 <= index < len(self.model.lines):
+                break
+            if self.model.lines[index].selectable:
+                target, left = index, left - 1
+        if target is not None:
+            self.select(self.model.lines[target].key)
+
+    def move_to_end(self, *, last: bool) -> None:
+        lines = reversed(self.model.lines) if last else self.model.lines
+        key = next((line.key for line in lines if line.selectable), None)
+        if key is not None:
+            self.select(key)
+
+    def move_page(self, pages: float) -> None:
+        self.move(int(pages * max(1, self.size.height - 1)) or (1 if pages > 0 else -1))
+
+    def _show(self, index: int) -> None:
+        """Into view, with the heading above a section's first row."""
+        top = index
+        while top > 0 and index - top < 2 and not self.model.lines[top - 1].selectable:
+            top -= 1
+        region = Region(0, top, self.size.width, index - top + 1)
+        self.scroll_to_region(region, animate=False, force=True)
+
+    # drawing
+
+    def render_line(self, y: int) -> Strip:
+        index = y + self.scroll_offset.y
+        width = self.size.width
+        if index >= len(self.model.lines):
+            return blank(width, self.palette)
+        line = self.model.lines[index]
+        ground = self._ground(line)
+        picture = self._picture(line)
+        self._texts[index] = picture
+        key = (picture, ground, width)
+        strip = self._cache.get(key)
+        if strip is None:
+            strip = self._cache[key] = self._draw(line, ground, width)
+        return strip
+
+    def _ground(self, line: BoardLine) -> str:
+        if line.key != self.selected:
+            return "bg"
+        return "sel" if self.has_focus else "selblur"
+
+    def _picture(self, line: BoardLine) -> tuple[Piece, ...]:
+        """Everything a line's picture shows: equal means there is nothing to redraw."""
+        pieces = paint(line, self.model, self._painting(), pending=line.session_id in self.pending)
+        return tuple(pieces)
+
+    def _painting(self) -> Painting:
+        width = self.size.width
+        return Painting(
+            width=width,
+            columns=columns_for(width),
+            now_ms=self._now_ms,
+            glyphs=self.glyphs,
+            mono=self.palette.mono,
+            beat=self._beat,
+            connected=self._connected,
+            home=self._home,
+        )
+
+    def _draw(self, line: BoardLine, ground: str, width: int) -> Strip:
+        pieces = list(self._picture(line))
+        if ground != "bg" and pieces:
+            bar = Ink("accent" if ground == "sel" else "faint")
+            pieces = self._with_bar(pieces, bar)
+        return strip_of(pieces, width, self.palette, ground, quiet=ground == "sel")
+
+    def _with_bar(self, pieces: list[Piece], ink: Ink) -> list[Piece]:
+        """The selection bar in the first cell."""
+        first, style = pieces[0]
+        return [(self.glyphs.selected, ink), (first[1:], style), *pieces[1:]]
+
+    def _refresh_key(self, key: str) -> None:
+        index = self.model.position.get(key)
+        top = self.scroll_offset.y
+        if index is not None and top <= index < top + self.size.height:
+            self.refresh_line(index)
+
+    # events
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._cache.clear()
+        self._texts.clear()
+        self._resize_content()
+
+    def on_focus(self) -> None:
+        self.refresh_line(self._index)
+
+    def on_blur(self) -> None:
+        self.refresh_line(self._index)
+
+    def on_click(self, event: events.Click) -> None:
+        index = event.y + self.scroll_offset.y
+        if not 0 <= index < len(self.model.lines):
+            return
+        line = self.model.lines[index]
+        if line.selectable:
+            self.select(line.key)
+            if event.chain == 2:
+                self.post_message(self.Opened(line.session_id))

@@ -1,0 +1,496 @@
+"""How blocks become lines, and which lines are in view (spec 03.2; look 06)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from datetime import UTC
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from agents_view.board.ink import Ink, Line, cut, spread, width_of
+from agents_view.board.transcript.draw import draw, fold_of
+from agents_view.board.transcript.frame import FoldState, Frame
+from agents_view.board.transcript.heights import Heights
+from agents_view.board.transcript.prose import ProseLayout
+from agents_view.board.transcript.segments import split_segments
+from agents_view.board.transcript.sheet import Sheet
+from agents_view.board.transcript.wrap import wrap
+from daemon_client.blocks import (
+    Block,
+    MessageBlock,
+    NoticeBlock,
+    PermissionBlock,
+    PlanBlock,
+    PromptBlock,
+    ThoughtBlock,
+    ToolBlock,
+    TurnEndBlock,
+)
+from daemon_client.protocol.transcript import (
+    Diff,
+    MessageEntry,
+    PlanItem,
+    PromptEntry,
+    ToolEntry,
+    TranscriptEntry,
+)
+from daemon_client.transcript_text import render_plain
+from tests.support.transcripts import LOOK_06, NOW_MS, ago, long_transcript, numbered
+
+FRAME = Frame(width=120, now_ms=NOW_MS, tz=UTC)
+HOSTILE = "a\x1b]0;pwned\x07b \x1b[31mred\x1b[0m \u202e[/bold] [@click=app.quit]x[/] \x00\x9b2J"
+
+
+def text_of(line: Line) -> str:
+    return "".join(text for text, _ in line)
+
+
+def drawn(block: Block, fold: FoldState | None = None, frame: Frame = FRAME) -> list[str]:
+    prose = ProseLayout(frame.room(frame.text))
+    lines = draw(block, fold or fold_of(block), frame, prose).lines
+    return [text_of(line).rstrip() for line in lines]
+
+
+def sheet_of(entries: Iterable[TranscriptEntry], width: int = 120, height: int = 36) -> Sheet:
+    sheet = Sheet()
+    sheet.resize(width, height)
+    sheet.tick(NOW_MS, UTC)
+    sheet.feed(entries)
+    sheet.settle()
+    return sheet
+
+
+def view(sheet: Sheet) -> list[str]:
+    return [text_of(line.line).rstrip() for line in sheet.lines()]
+
+
+# --- the picture
+
+
+def test_picture_06() -> None:
+    shown = view(sheet_of(LOOK_06))
+    assert shown[1].startswith("   ♥ firing · 14:05 ────")
+    assert "     Red: 2 of 214 failed, both in tests/net. They fail only under load." in shown
+    own = next(line for line in shown if "›" in line)
+    assert own.endswith("you · 14:16") and len(own) == 117
+    assert any(line.startswith("   ▸ thought · 14s    the jitter seed is shared") for line in shown)
+    read = shown.index(next(line for line in shown if "✓ read" in line))
+    assert shown[read].startswith("   ▸ ✓ read  src/core/net/backoff.py:31-58")
+    assert shown[read].endswith("0.1s") and len(shown[read]) == 117
+    assert shown[read + 1].startswith("   ▾ ✓ edit  src/core/net/backoff.py  +1 −1")
+    assert shown[read + 2] == "         40       def next(self) -> float:"
+    assert shown[read + 3] == "         41 −         now = time.time()"
+    assert shown[read + 4] == "         41 +         now = time.monotonic()"
+    assert shown[read + 6] == ""
+    assert shown[read + 7].startswith("   ▾ ◆ run   pytest -q tests/net")
+    assert shown[read + 7].endswith("41s")
+    assert shown[read + 8] == "       ↑ 12 lines  o all"
+    assert shown[-1] == "       tests/net/test_retry.py .........                 [ 87%]"
+
+
+def test_changed_lines_have_sign_and_tint() -> None:
+    sheet = sheet_of(LOOK_06)
+    removed = next(line.line for line in sheet.lines() if "time.time()" in text_of(line.line))
+    assert ("−", Ink("error", "delbg", bold=True)) in removed
+    assert width_of(removed) == 117  # tinted to the right margin, not beyond
+    assert {ink.bg for _, ink in removed[1:]} == {"delbg"}
+
+
+# --- kinds
+
+
+def test_tools_say_their_state_by_shape() -> None:
+    def tool(**fields: object) -> ToolBlock:
+        base: dict[str, object] = {"seq": 1, "at_ms": ago(5), "tool_id": "t", "state": "done"}
+        return ToolBlock(**(base | {"title": "x", "duration_ms": 1000} | fields))  # type: ignore
+
+    assert drawn(tool())[0].startswith("     ✓ tool  x")
+    assert drawn(tool(state="failed", output="boom"))[:2][1] == "       boom"
+    assert drawn(tool(state="failed"))[0].lstrip().startswith("✗")
+    assert drawn(tool(state="cut"))[0].endswith("cut off")
+    assert drawn(tool(state="running", duration_ms=None))[0].endswith("5s")
+    assert drawn(tool(tool_kind="execute", title="Run `ls -la`"))[0].startswith(
+        "     ✓ run   ls -la"
+    )
+    assert "a.py:3" in drawn(tool(title="", locations=("a.py:3",), tool_kind="read"))[0]
+
+
+def test_output_shows_its_end_until_asked_for_all() -> None:
+    block = ToolBlock(
+        seq=1, at_ms=0, tool_id="t", state="running", output="\n".join(map(str, range(100)))
+    )
+    assert drawn(block)[1:3] == ["       ↑ 92 lines  o all", "       92"]
+    assert len(drawn(block, "all")) == 101
+    assert len(drawn(block, "folded")) == 1
+
+
+def test_an_output_of_megabytes_costs_little() -> None:
+    block = ToolBlock(
+        seq=1, at_ms=0, tool_id="t", state="running", output="line of output\n" * 300_000
+    )
+    began = time.perf_counter()
+    assert len(drawn(block)) == 10
+    assert time.perf_counter() - began < 0.2
+
+
+def test_a_diff_without_a_known_line_has_no_numbers() -> None:
+    diff = Diff(path="a.py", old_text="a\nb\n", new_text="a\nc\n")
+    lines = drawn(ToolBlock(seq=1, at_ms=0, tool_id="t", state="done", diffs=(diff,)))
+    assert lines[1:] == ["         a", "       − b", "       + c"]
+
+
+def test_a_new_file_is_numbered_from_one() -> None:
+    diff = Diff(path="a.py", new_text="a\nb")
+    lines = drawn(ToolBlock(seq=1, at_ms=0, tool_id="t", state="done", diffs=(diff,)))
+    assert lines[1:] == ["          1 + a", "          2 + b"]
+
+
+def test_a_huge_diff_is_bounded() -> None:
+    old = "\n".join(f"line {i}" for i in range(30_000))
+    diff = Diff(path="a.py", old_text=old, new_text=old.replace("9", "8"))
+    began = time.perf_counter()
+    lines = drawn(ToolBlock(seq=1, at_ms=0, tool_id="t", state="done", diffs=(diff,)))
+    assert len(lines) < 50 and time.perf_counter() - began < 1
+
+
+def test_thoughts_plans_and_permissions() -> None:
+    thought = ThoughtBlock(seq=1, at_ms=ago(3), text="first\nsecond", duration_ms=75_000)
+    assert drawn(thought) == ["   ▸ thought · 1m 15s    first second"]
+    assert drawn(thought, "open") == ["   ▾ thought · 1m 15s", "     first", "     second"]
+    growing = ThoughtBlock(seq=1, at_ms=ago(3), text="so", open=True)
+    assert drawn(growing) == ["   ▸ thinking · 3s    so"]
+    plan = PlanBlock(
+        seq=1, at_ms=0, items=(PlanItem(text="a", status="completed"), PlanItem(text="b"))
+    )
+    assert drawn(plan) == ["     plan  1 of 2", "     ✓ a", "     · b"]
+    asked = PermissionBlock(seq=1, at_ms=0, request_id="r", text="make migrate")
+    assert drawn(asked) == ["   ? needs approval: make migrate"]
+    answered = PermissionBlock(
+        seq=1, at_ms=0, request_id="r", text="rm x", outcome="reject_once", by="person"
+    )
+    assert drawn(answered) == ["   ✗ reject once: rm x"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause", "shown"),
+    [
+        ("end_turn", "", []),
+        ("cancelled", "", ["   · cancelled · after 41s"]),
+        ("interrupted", "worker lost", ["   ✗ interrupted: worker lost · after 41s"]),
+        ("refusal", "", ["   ✗ refused by the agent · after 41s"]),
+        ("weird", "", ["   ✗ ended: weird · after 41s"]),
+    ],
+)
+def test_ends_of_turns(reason: str, cause: str, shown: list[str]) -> None:
+    block = TurnEndBlock(
+        seq=1, at_ms=0, prompt_id="p", stop_reason=reason, cause=cause, duration_ms=41_000
+    )
+    assert drawn(block) == shown
+
+
+def test_a_prompt_of_another_day_says_so() -> None:
+    block = PromptBlock(seq=1, at_ms=ago(86_400 * 2), prompt_id="p", text="x")
+    assert drawn(block)[0].endswith("you · Sat 14:18")
+
+
+def test_prose_is_at_most_96_cells_wide_and_code_is_not() -> None:
+    text = "word " * 60 + "\n\n```\n" + "x" * 105 + "\n```\n"
+    lines = drawn(MessageBlock(seq=1, at_ms=0, text=text), frame=Frame(width=140, tz=UTC))
+    assert max(len(line) for line in lines[:4]) <= 5 + 96
+    assert any("x" * 105 in line for line in lines)
+
+
+# --- Markdown
+
+MARKDOWN = """# Title
+Some **bold**, *soft* and `code`. <b>not html</b>
+
+- one
+- two
+  1. deep
+> quoted
+
+```py
+def f():
+
+    return 1
+```
+| a | b |
+|---|---|
+| 1 | 2 |
+
+[here](https://example.org/x) end"""
+
+
+def prose_lines(text: str, width: int = 60) -> list[str]:
+    return [text_of(line).rstrip() for line in ProseLayout(width).update(text)]
+
+
+def test_light_markdown() -> None:
+    assert prose_lines(MARKDOWN) == [
+        "Title", "Some bold, soft and code. <b>not html</b>", "",
+        "· one", "· two", "  1. deep", "", "│ quoted", "",
+        " def f():", "", "     return 1", "",
+        "| a | b |", "|---|---|", "| 1 | 2 |", "",
+        "here (https://example.org/x) end",
+    ]  # fmt: skip
+
+
+def test_emphasis_is_ink_not_marks() -> None:
+    (line,) = ProseLayout(60).update("a **b** *c* `d`")
+    assert line == (
+        ("a ", Ink()),
+        ("b", Ink(bold=True)),
+        (" ", Ink()),
+        ("c", Ink(italic=True)),
+        (" ", Ink()),
+        ("d", Ink(bg="field")),
+    )
+
+
+@given(st.integers(8, 70), st.integers(0, len(MARKDOWN)))
+@settings(max_examples=60, deadline=None)
+def test_growing_equals_whole(width: int, cut_at: int) -> None:
+    """A message laid out as it streams looks like the same message at once."""
+    growing = ProseLayout(width)
+    for end in range(cut_at, len(MARKDOWN) + 1, 7):
+        assert growing.update(MARKDOWN[:end]) == ProseLayout(width).update(MARKDOWN[:end])
+
+
+@given(st.text(alphabet="ab `#*->|\n\t1.界🙂", max_size=200), st.integers(4, 60))
+@settings(max_examples=300, deadline=None)
+def test_no_prose_line_is_wider_than_its_room(text: str, width: int) -> None:
+    for line in ProseLayout(width).update(text):
+        assert width_of(line) <= max(width, 12)
+
+
+@given(st.text(alphabet="ab `~\n ", max_size=300))
+def test_segments_lose_no_text(text: str) -> None:
+    kept = "".join(segment.text for segment in split_segments(text))
+    fences = ("`", "~", "\n", " ")
+    assert (
+        [c for c in kept if c not in fences] == [c for c in text if c not in fences]
+        or "```" in text
+        or "~~~" in text
+    )
+
+
+def test_a_long_message_grows_at_a_constant_price() -> None:
+    layout, text = ProseLayout(96), "A paragraph of words.\n\n" * 20_000
+    layout.update(text)
+    began = time.perf_counter()
+    for _ in range(20):
+        text += "more "
+        layout.update(text)
+    assert time.perf_counter() - began < 0.5
+
+
+# --- hostile text
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        PromptBlock(seq=1, at_ms=0, prompt_id="p", text=HOSTILE),
+        PromptBlock(seq=1, at_ms=0, prompt_id="p", text=HOSTILE, source="job"),
+        MessageBlock(seq=1, at_ms=0, text=HOSTILE + "\n```\n" + HOSTILE),
+        ThoughtBlock(seq=1, at_ms=0, text=HOSTILE),
+        ToolBlock(
+            seq=1, at_ms=0, tool_id=HOSTILE, state="running", title=HOSTILE, tool_kind=HOSTILE,
+            output=HOSTILE, locations=(HOSTILE, HOSTILE),
+            diffs=(Diff(path=HOSTILE, old_text="", new_text=HOSTILE), Diff(path=HOSTILE)),
+        ),
+        PlanBlock(seq=1, at_ms=0, items=(PlanItem(text=HOSTILE, status=HOSTILE),)),
+        PermissionBlock(seq=1, at_ms=0, request_id="r", text=HOSTILE, outcome=HOSTILE, by="person"),
+        TurnEndBlock(seq=1, at_ms=0, prompt_id="p", stop_reason=HOSTILE, cause=HOSTILE),
+        NoticeBlock(seq=1, at_ms=0, text=HOSTILE, level="error"),
+    ],
+    ids=lambda block: type(block).__name__,
+)  # fmt: skip
+@pytest.mark.parametrize("fold", ["folded", "open", "all"])
+def test_foreign_text_is_harmless(block: Block, fold: FoldState) -> None:
+    for width in (30, 80, 120):
+        frame = Frame(width=width, now_ms=NOW_MS, tz=UTC)
+        for line in draw(block, fold, frame, ProseLayout(frame.room(frame.text))).lines:
+            shown = text_of(line)
+            assert shown.isprintable() and "\u202e" not in shown
+            assert cell_len(shown) <= width
+
+
+# --- wrapping and columns
+
+
+def test_a_word_in_two_inks_is_not_broken_between_them() -> None:
+    rows = wrap([("aaa bbb", Ink()), (":", Ink(bold=True))], 7)
+    assert [[text for text, _ in row] for row in rows] == [["aaa"], ["bbb", ":"]]
+
+
+@given(
+    st.lists(st.tuples(st.text(alphabet="ab 界🙂\n", max_size=30), st.just(Ink()))),
+    st.integers(2, 20),
+)
+def test_wrapping_keeps_every_word_within_the_width(
+    pieces: list[tuple[str, Ink]], width: int
+) -> None:
+    rows = wrap(pieces, width)
+    assert all(width_of(row) <= width for row in rows)
+    assert "".join("".join(t for t, _ in row) for row in rows).replace(" ", "") == "".join(
+        text for text, _ in pieces
+    ).replace(" ", "").replace("\n", "")
+
+
+def test_cut_and_spread_measure_cells() -> None:
+    assert cut("界界界", 5) == "界界…" and cut("abc", 0) == ""
+    line = spread([("a" * 20, Ink())], [("right", Ink())], 12)
+    assert text_of(tuple(line)) == "aaaa…  right" and width_of(line) == 12
+
+
+# --- the sheet
+
+
+@given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 9)), max_size=40))
+def test_heights_are_prefix_sums(changes: list[tuple[int, int]]) -> None:
+    heights, plain = Heights(), [1] * 20
+    heights.reset(plain)
+    for index, height in changes:
+        heights.set(index, height)
+        plain[index] = height
+        assert heights.top(index) == sum(plain[:index])
+    assert heights.total == sum(plain)
+    for y in range(heights.total):
+        found = heights.index_at(y)
+        assert heights.top(found) <= y < heights.top(found + 1)
+
+
+def whole(entries: list[TranscriptEntry], width: int) -> list[str]:
+    return view(sheet_of(entries, width, 100_000))
+
+
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_scrolling_shows_every_line_in_order(width: int) -> None:
+    """Whatever was estimated: up line by line from the end, no line is skipped or repeated."""
+    entries = long_transcript(300)
+    expected = whole(entries, width)
+    sheet = sheet_of(entries, width, 20)
+    seen = view(sheet)
+    while sheet.top > 0:
+        sheet.scroll(-7)
+        page = view(sheet)
+        overlap = next(n for n in range(8) if page[n:] == seen[: 20 - n])
+        seen = page[:overlap] + seen
+    assert seen == expected
+
+
+def test_following_stays_at_the_end_and_leaving_it_does_not_jump() -> None:
+    entries = long_transcript(200)
+    sheet = sheet_of(entries[:150], height=20)
+    assert sheet.following and sheet.below == 0
+    sheet.feed(entries[150:160])
+    sheet.settle()
+    assert sheet.following and sheet.below == 0
+    sheet.scroll(-30)
+    before = view(sheet)
+    sheet.feed(entries[160:])
+    sheet.settle()
+    assert view(sheet) == before and not sheet.following and sheet.new_below > 0
+    sheet.to_end()
+    assert sheet.following and sheet.new_below == 0 and sheet.below == 0
+
+
+def test_an_older_page_does_not_move_what_is_read() -> None:
+    entries = long_transcript(300)
+    for cut_at in (101, 102, 103, 104, 105, 106, 107):
+        sheet = sheet_of(entries[cut_at:], height=20)
+        sheet.to_start()
+        before = view(sheet)
+        sheet.feed(entries[:cut_at])
+        sheet.settle()
+        assert view(sheet)[-10:] == before[-10:]
+
+
+def test_resizing_keeps_the_block_at_the_top() -> None:
+    sheet = sheet_of(long_transcript(3000), height=20)
+    sheet.scroll(-400)
+    key = sheet.lines()[5].key
+    sheet.resize(60, 20)
+    sheet.settle()
+    assert key in {line.key for line in sheet.lines()}
+
+
+def test_folding_cycles_and_keeps_the_head_in_place() -> None:
+    entries = numbered(
+        PromptEntry(prompt_id="p", text="x"),
+        ToolEntry(
+            tool_id="t", title="ls", status="completed", output="\n".join(map(str, range(30)))
+        ),
+        *[MessageEntry(text="a\n\n" * 3), PromptEntry(prompt_id="q", text="y")] * 1,
+    )
+    sheet = sheet_of(entries, height=12)
+    tool = next(line.key for line in sheet.lines() if "ls" in text_of(line.line))
+    row = [line.key for line in sheet.lines()].index(tool)
+    for fold in ("open", "all", "folded"):
+        assert sheet.toggle(tool) and sheet.fold(tool) == fold
+        assert [line.key for line in sheet.lines()].index(tool) == row
+    assert not sheet.toggle(sheet.folder.keys()[0])
+
+
+def test_the_cursor_walks_over_blocks_and_through_long_ones() -> None:
+    entries = long_transcript(140)
+    sheet = sheet_of(entries, height=15)
+    seen = [sheet.current()]
+    for _ in range(400):
+        sheet.move_cursor(-1)
+        if sheet.current() != seen[-1]:
+            seen.append(sheet.current())
+    keys = list(sheet.folder.keys())
+    assert seen == [key for key in reversed(keys) if sheet.folder.block(key).seq % 7]
+    for _ in range(400):
+        sheet.move_cursor(1)
+    assert sheet.following
+
+
+def test_an_empty_sheet_has_no_lines() -> None:
+    sheet = sheet_of([])
+    assert sheet.lines() == [] and sheet.current() is None and sheet.total == 0
+    sheet.scroll(-3)
+    sheet.to_start()
+    sheet.to_end()
+    sheet.move_cursor(1)
+    sheet.fold_all()
+
+
+def test_fifty_thousand_entries_stay_light() -> None:
+    entries = long_transcript(50_000)
+    sheet = Sheet()
+    sheet.resize(120, 36)
+    began = time.perf_counter()
+    sheet.feed(entries)
+    sheet.settle()
+    fed = time.perf_counter()
+    sheet.resize(100, 36)
+    sheet.settle()
+    resized = time.perf_counter()
+    for seq in range(50_001, 55_001, 250):  # a second of 5,000 chunks, at 20 frames
+        sheet.feed([MessageEntry(seq=seq + i, at_ms=0, text="word and ") for i in range(250)])
+        sheet.settle()
+        sheet.lines()
+    streamed = time.perf_counter()
+    assert fed - began < 5 and resized - fed < 1 and streamed - resized < 0.7
+
+
+# --- plain text, for `agents-view log`
+
+
+def test_plain_text() -> None:
+    text = render_plain(LOOK_06, UTC)
+    assert text.startswith("♥ 2026-06-01 14:05  If the suite is red")
+    assert "\n\n› 2026-06-01 14:16  Find out why they fail" in text
+    assert "\n✓ edit  Edit src/core/net/backoff.py  0.4s\n    src/core/net/backoff.py\n" in text
+    assert "\n    -        now = time.time()\n    +        now = time.monotonic()\n" in text
+    assert render_plain([]) == ""
+    hostile = render_plain([MessageEntry(seq=1, text=HOSTILE)])
+    assert hostile.rstrip("\n").isprintable()

@@ -106,15 +106,26 @@ class EmbeddedDaemon:
         self._error: BaseException | None = None
 
     async def __aenter__(self) -> Paths:
-        self._thread = threading.Thread(target=self._main, name="embedded-daemon", daemon=True)
-        self._thread.start()
-        await asyncio.to_thread(self._started.wait)
-        if self._error is not None:
-            raise self._error
+        await asyncio.to_thread(self.start)
         return self.paths
 
     async def __aexit__(self, *exc: object) -> None:
         await asyncio.to_thread(self.stop)
+
+    def __enter__(self) -> Paths:
+        self.start()
+        return self.paths
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Return once it answers. Raises what the supervisor raised."""
+        self._thread = threading.Thread(target=self._main, name="embedded-daemon", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if self._error is not None:
+            raise self._error
 
     def stop(self) -> None:
         """End it and wait until it has; safe to call from any thread but its own."""

@@ -178,7 +178,7 @@ class TranscriptView(Widget, can_focus=True):
     # events
 
     def on_resize(self, event: events.Resize) -> None:
-        self.sheet.resize(event.size.width, event.size.height)
+        self.sheet.resize(self.size.width, self.size.height)
         self._show()
 
     def on_focus(self) -> None:

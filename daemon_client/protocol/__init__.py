@@ -17,6 +17,7 @@ from daemon_client.protocol.commands import AnyCommand, Command, Request
 from daemon_client.protocol.replies import (
     AnyResult,
     DaemonClosing,
+    Recording,
     Reply,
     Result,
     RosterBegin,
@@ -31,7 +32,7 @@ from daemon_client.protocol.replies import (
 FromClient = Hello | Request
 FromDaemon = (
     Welcome | Reply | Failure | Closing | RosterBegin | RosterChunk | RosterEnd | RosterDelta
-    | SessionChunk | SessionState | SessionGone | DaemonClosing
+    | SessionChunk | SessionState | SessionGone | Recording | DaemonClosing
 )  # fmt: skip
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "FromDaemon",
     "Hello",
     "Message",
+    "Recording",
     "Reply",
     "Request",
     "Result",

@@ -40,6 +40,7 @@ class Welcome(Message, kw_only=True, frozen=True, tag="welcome"):
     generation: str
     capabilities: tuple[str, ...] = ()
     embedded: bool = False
+    recording: str = ""
 
 
 class WireError(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):

@@ -230,5 +230,11 @@ class SessionGone(Message, kw_only=True, frozen=True, tag="session_gone"):
     session_id: SessionId
 
 
+class Recording(Message, kw_only=True, frozen=True, tag="recording"):
+    """The store cannot be written (why), or can again (empty): a banner on every board (07.4)."""
+
+    text: str
+
+
 class DaemonClosing(Message, kw_only=True, frozen=True, tag="daemon_closing"):
     reason: ShutdownReason

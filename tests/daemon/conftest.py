@@ -24,4 +24,9 @@ async def client(home: Path) -> AsyncIterator[DaemonClient]:
     async with homes.running(home) as connected:
         yield connected
         await homes.stop(connected)
-    homes.wait_until(lambda: not homes.processes_of(home))
+    try:
+        homes.wait_until(lambda: not homes.processes_of(home))
+    except AssertionError:
+        left = [(p.pid, p.cmdline()) for p in homes.processes_of(home)]
+        log = home / "state" / "logs" / "supervisor.log"
+        raise AssertionError(f"left behind: {left}\n{log.read_text()}") from None

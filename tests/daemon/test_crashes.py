@@ -19,7 +19,7 @@ from daemon_client.protocol.transcript import TurnEndEntry
 from daemon_client.status import label_of, section_of
 from tests.daemon.test_sessions import ENV, entries, idle, new, said
 from tests.support import homes
-from tests.support.homes import until, wait_until
+from tests.support.homes import eventually, until
 
 
 def kill(pids: list[int]) -> None:
@@ -63,7 +63,7 @@ async def test_worker_killed_interrupts_the_turn_and_delivers_the_queue(
     row = await new(client, f"echo a >> {out}; sleep 1000")
     for word in "bcd":
         await client.conversation.prompt(row.session_id, f"echo {word} >> {out}")
-    wait_until(lambda: lines(out) == ["a"])
+    await eventually(lambda: lines(out) == ["a"])
     first = homes.workers_of(home)
     kill(first)
     recovering = await until(client, row.session_id, lambda r: r.worker_state == "recovering")
@@ -84,7 +84,7 @@ async def test_05_6_a_worker_that_keeps_crashing_fails_visibly_and_retry_helps(
     await until(client, row.session_id, idle)
     seen: set[int] = set()
     for _ in range(4):
-        wait_until(lambda known=seen: bool(set(homes.workers_of(home)) - known))
+        await eventually(lambda known=seen: bool(set(homes.workers_of(home)) - known))
         fresh = set(homes.workers_of(home)) - seen
         seen |= fresh
         await until(client, row.session_id, lambda r: r.worker_state in ("ready", None))
@@ -111,13 +111,13 @@ async def test_worker_killed_at_each_step_of_a_turn(
     async with homes.running(home) as client:
         row = await new(client, f"echo a >> {out}")
         await client.conversation.prompt(row.session_id, f"echo b >> {out}")
-        wait_until(lambda: (tmp_path / point).exists())
+        await eventually(lambda: (tmp_path / point).exists())
         await until(
             client,
             row.session_id,
             lambda r: r.worker_state == "ready" and not r.queued and r.turn is None,
         )
-        wait_until(lambda: lines(out)[-1:] == ["b"])
+        await eventually(lambda: lines(out)[-1:] == ["b"])
         ran = ["b"] if point == "worker.after_sent" else ["a", "b"]
         assert lines(out) == ran
         rows = sqlite3.connect(homes.database(home)).execute("SELECT state FROM prompts")
@@ -155,7 +155,7 @@ async def test_everything_killed_at_once_like_a_power_cut(home: Path, tmp_path: 
         await client.conversation.prompt(row.session_id, f"echo b >> {out}")
         quiet = await new(client, "echo quiet")
         await until(client, quiet.session_id, idle)
-        wait_until(lambda: lines(out) == ["a"])
+        await eventually(lambda: lines(out) == ["a"])
     homes.kill_all(home)
     async with homes.running(home) as client:
         await until(client, row.session_id, lambda r: idle(r) and not r.queued and not r.turn)
@@ -171,7 +171,7 @@ async def test_05_6_a_worker_without_supervisor_starts_one(client, home: Path) -
     await until(client, row.session_id, lambda r: r.pending_tools == 1)
     await client.connection.close()
     kill(homes.supervisors_of(home))
-    wait_until(lambda: len(homes.supervisors_of(home)) == 1, within=12)
+    await eventually(lambda: len(homes.supervisors_of(home)) == 1, within=12)
     async with homes.running(home) as other:
         assert other.mirror.get(row.session_id).pending_tools == 1
         await homes.stop(other)
@@ -182,9 +182,8 @@ async def test_05_7_restart_leaves_the_workers_alone(client, home: Path) -> None
     await until(client, row.session_id, lambda r: r.pending_tools == 1)
     before = (homes.supervisors_of(home), homes.workers_of(home))
     await client.service.shutdown(restart=True)
-    wait_until(lambda: homes.supervisors_of(home) not in ([], before[0]))
+    await eventually(lambda: homes.supervisors_of(home) not in ([], before[0]))
     assert homes.workers_of(home) == before[1]
-    await client.follow()
     status = await client.service.status()
     assert [w.pid for w in status.workers] == before[1]
     assert client.mirror.get(row.session_id).pending_tools == 1
@@ -213,7 +212,7 @@ async def test_s50_stop_is_refused_by_name_and_forced_leaves_nothing(client, hom
         await client.service.shutdown()
     assert caught.value.detail == ("busy-one",)
     await client.service.shutdown(force=True)
-    wait_until(lambda: not homes.processes_of(home))
+    await eventually(lambda: not homes.processes_of(home))
     assert not paths_for(home).socket.exists()
     assert paths_for(home).daemon_lock.exists()
 

@@ -14,7 +14,7 @@ from daemon_client.protocol import SessionChunk, SessionGone
 from daemon_client.protocol.commands import Create, Prompt, Spawn
 from daemon_client.protocol.transcript import MessageEntry, PromptEntry, TurnEndEntry
 from daemon_client.status import label_of, section_of
-from tests.support.homes import processes_of, until, wait_until
+from tests.support.homes import eventually, processes_of, until
 
 ENV = {"PATH": os.environ["PATH"], "SHELL": "/bin/sh"}
 
@@ -249,4 +249,4 @@ async def test_a15_stop_leaves_nothing_of_a_detached_child(
     row = await new(client, "setsid sleep 1000 & echo started")
     await until(client, row.session_id, lambda r: idle(r) and r.background == 1)
     await client.sessions.stop(row.session_id)
-    wait_until(lambda: len(processes_of(home)) == 1)
+    await eventually(lambda: len(processes_of(home)) == 1)

@@ -153,5 +153,14 @@ def wait_until(condition: Callable[[], bool], within: float = 15.0) -> None:
         time.sleep(0.02)
 
 
+async def eventually(condition: Callable[[], bool], within: float = 15.0) -> None:
+    """The same without blocking the loop, for tests whose client has to go on working."""
+    deadline = time.monotonic() + within
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("never came true")
+        await asyncio.sleep(0.02)
+
+
 def database(home: Path) -> Path:
     return paths_for(home).database

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from daemon_client.errors import ErrorCode, FrameError
+from daemon_client.errors import DaemonError, ErrorCode, FrameError
 from daemon_client.framing import Codec, FrameLink
 from daemon_client.protocol import (
     PROTOCOL_VERSION,
@@ -90,6 +90,11 @@ class RecordedSession:
         self._attached.clear()
         await asyncio.sleep(0)
         self.socket.unlink(missing_ok=True)
+
+    async def revive(self) -> None:
+        """For `Connection`: nobody starts this daemon but the test."""
+        if not self.socket.exists():
+            raise DaemonError(ErrorCode.UNAVAILABLE, "the daemon is away")
 
     # what tests do
 
@@ -195,9 +200,7 @@ class RecordedSession:
                     )
                 )
             case c.Prompt(text=text):
-                reply(
-                    PromptAccepted(session_id=self.row.session_id, prompt_id=request.request_id)
-                )
+                reply(PromptAccepted(session_id=self.row.session_id, prompt_id=request.request_id))
                 if self.row.turn is not None:
                     queued = QueuedPrompt(prompt_id=request.request_id, text=text)
                     self.show(queue=(*self.state.queue, queued))

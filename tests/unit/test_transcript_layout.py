@@ -240,6 +240,10 @@ def test_light_markdown() -> None:
     ]  # fmt: skip
 
 
+def test_lines_break_where_the_agent_broke_them() -> None:
+    assert prose_lines("hello 1\nhello 2\ndone") == ["hello 1", "hello 2", "done"]
+
+
 def test_emphasis_is_ink_not_marks() -> None:
     (line,) = ProseLayout(60).update("a **b** *c* `d`")
     assert line == (
@@ -287,6 +291,17 @@ def test_a_long_message_grows_at_a_constant_price() -> None:
         text += "more "
         layout.update(text)
     assert time.perf_counter() - began < 0.5
+
+
+def test_a_message_of_megabytes_shows_its_end() -> None:
+    text = "```\n" + "\n".join(map(str, range(200_000)))
+    block = MessageBlock(seq=1, at_ms=0, text=text)
+    began = time.perf_counter()
+    lines = drawn(block)
+    assert time.perf_counter() - began < 1
+    assert lines[0].endswith("lines  o all") and lines[-1].split() == ["199999"]
+    hidden = int(lines[0].split()[1])
+    assert hidden + len(lines) - 1 == 200_001  # the fence is a line of the source too
 
 
 # --- hostile text

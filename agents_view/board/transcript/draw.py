@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from agents_view.board.ink import (
@@ -41,6 +42,8 @@ from daemon_client.blocks import (
 from daemon_client.text import clean, clean_lines
 from daemon_client.transcript_text import PLAN_MARKS, duration_text, end_text, outcome_text
 
+_LONG_MESSAGE: Final = 64 << 10
+_FENCES: Final = re.compile(r"^ {0,3}```", re.MULTILINE)
 _OWN: Final = "selblur"
 _ATTENTION: Final = Ink("attention", bold=True)
 _ERROR: Final = Ink("error", bold=True)
@@ -77,9 +80,7 @@ def draw(block: Block, fold: FoldState, frame: Frame, prose: ProseLayout) -> Dra
         return Drawn()
     match block:
         case MessageBlock():
-            column = frame.text
-            lines = prose.update(block.text)
-            return Drawn(lines=tuple(at(column, list(line)) if line else () for line in lines))
+            return _draw_message(block, fold, frame, prose)
         case ToolBlock():
             return draw_tool(block, fold, frame)
         case PromptBlock():
@@ -144,6 +145,22 @@ def _excerpt(rows: list[list[Piece]], fold: FoldState) -> tuple[list[list[Piece]
 
 
 # the agent's own
+
+
+def _draw_message(block: MessageBlock, fold: FoldState, frame: Frame, prose: ProseLayout) -> Drawn:
+    """Of a message of hundreds of pages only the end is laid out until somebody asks for all."""
+    start, missing, fence = 0, 0, ""
+    if len(block.text) > _LONG_MESSAGE and fold != "all":
+        step = _LONG_MESSAGE // 2  # in steps, so that a growing message is not laid out anew
+        start = block.text.find("\n", len(block.text) // step * step - step) + 1
+        missing = block.text.count("\n", 0, start)
+        fence = "```\n" if len(_FENCES.findall(block.text, 0, start)) % 2 else ""
+    column = frame.text
+    rows = prose.update(fence + block.text[start:])
+    lines: list[Line] = [at(column, list(row)) if row else () for row in rows]
+    if missing:
+        lines.insert(0, more_line(frame, missing, "↑"))
+    return Drawn(lines=tuple(lines), hidden=missing > 0)
 
 
 def _draw_thought(block: ThoughtBlock, fold: FoldState, frame: Frame) -> Drawn:

@@ -200,9 +200,7 @@ def _inline(tokens: Sequence[Token]) -> list[Piece]:
         match token.type:
             case "text":
                 pieces.append((token.content, ink))
-            case "softbreak":
-                pieces.append((" ", ink))
-            case "hardbreak":
+            case "softbreak" | "hardbreak":  # agents break lines where they mean it
                 pieces.append(("\n", ink))
             case "code_inline":
                 pieces.append((token.content, ink._replace(bg=_CODE.bg)))

@@ -28,7 +28,7 @@ def take(path: Path, *, shared: bool = False, patience: float = 0.0) -> int:
 
     Waits up to `patience` seconds (blocking: call it on a thread). Raises `StoreBusy`, `OSError`.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
     for attempts_left in range(int(patience / _STEP), -1, -1):
         try:

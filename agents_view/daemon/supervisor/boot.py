@@ -13,7 +13,7 @@ from agents_view.daemon.store import prompts, sessions, workers
 from agents_view.daemon.store.workers import WorkerRow
 from agents_view.daemon.supervisor.context import Daemon
 from agents_view.daemon.supervisor.hearing import settle_tree
-from agents_view.daemon.supervisor.singleton import Lock
+from agents_view.daemon.supervisor.singleton import Lock, is_held
 from agents_view.daemon.wire import Start
 from daemon_client.errors import DaemonError
 
@@ -35,24 +35,13 @@ async def adopt(daemon: Daemon) -> list[str]:
     for row in await daemon.db.read(workers.load_all):
         if not daemon.roster.members(row.root_id):
             continue
-        if _is_held(daemon, row.root_id):
+        if is_held(daemon.paths.tree_locks / f"{row.root_id}.lock"):
+            # a process holds the tree: its worker, whatever the table says (S21)
             daemon.workers.adopt(row)
         elif row.state not in ("stopped", "failed"):
             dead.append(row.root_id)
             await _settle(daemon, row)
     return dead
-
-
-def _is_held(daemon: Daemon, root_id: str) -> bool:
-    """Whether a process holds the tree: its worker, whatever the table says (S21)."""
-    path = daemon.paths.tree_locks / f"{root_id}.lock"
-    if not path.exists():
-        return False
-    lock = Lock(path)
-    if not lock.acquire():
-        return True
-    lock.release()
-    return False
 
 
 async def _settle(daemon: Daemon, row: WorkerRow) -> None:

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from agents_view.base.clock import Clock
 from agents_view.base.settings import Settings
 from agents_view.daemon.policy.access import Caller
@@ -40,7 +42,14 @@ class Daemon:
     environments: Environments
     client_count: Callable[[], int]
     request_stop: Callable[[StopRequest], None]
+    broadcast: Callable[[msgspec.Struct], None]
+    notice: str = ""
     counters: Counter[str] = dataclasses.field(default_factory=Counter)
+
+    @property
+    def banner(self) -> str:
+        """What is wrong with the store, for the header of every board; empty if nothing is."""
+        return self.db.recording or self.notice
 
     def transcript_path(self, session_id: SessionId) -> Path:
         """Where a session's transcript is."""

@@ -1,11 +1,12 @@
-"""One supervisor per state directory: a lock held for life (spec 07.1)."""
+"""Locks that are held for a process's life: the supervisor's, and each tree's (spec 07.1, S3)."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
+from agents_view.daemon.store import locks
+from agents_view.daemon.store.errors import StoreBusy
 from daemon_client.paths import make_private
 
 
@@ -24,13 +25,10 @@ class Lock:
     def acquire(self) -> bool:
         """Take it now or not at all; True if it is ours."""
         make_private(self.path.parent)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
+            self._fd = locks.take(self.path)
+        except StoreBusy:
             return False
-        self._fd = fd
         return True
 
     def note(self, text: str) -> None:
@@ -47,6 +45,8 @@ class Lock:
 
 def is_held(path: Path) -> bool:
     """Whether some process holds the lock at `path` now."""
+    if not path.exists():
+        return False
     lock = Lock(path)
     if not lock.acquire():
         return True

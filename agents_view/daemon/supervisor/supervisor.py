@@ -7,6 +7,8 @@ import contextlib
 import logging
 import os
 
+import msgspec
+
 from agents_view.base.clock import Clock
 from agents_view.base.failpoints import reach
 from agents_view.base.settings import Settings
@@ -23,6 +25,7 @@ from agents_view.daemon.supervisor.requests import Requests
 from agents_view.daemon.supervisor.roster import Roster
 from agents_view.daemon.supervisor.server import Server
 from agents_view.daemon.supervisor.singleton import Lock
+from agents_view.daemon.supervisor.storage import open_store
 from agents_view.daemon.supervisor.streams import RosterStream, SessionStreams, closing
 from agents_view.daemon.supervisor.tree import Launcher
 from agents_view.daemon.supervisor.workers import WorkerPool
@@ -80,6 +83,7 @@ class Supervisor:
             environments=Environments(),
             client_count=self._client_count,
             request_stop=self.request_stop,
+            broadcast=self._broadcast,
         )
         self._hearing = Hearing(self._daemon)
         self._daemon.workers.events = self._hearing
@@ -98,7 +102,12 @@ class Supervisor:
             raise AlreadyRunning
         try:
             self._lock.note(f"{os.getpid()}\n{self._paths.socket}\n")
-            await self._daemon.db.open(may_migrate=True)
+            self._daemon.notice = await open_store(
+                self._daemon.db,
+                self._paths,
+                self._daemon.settings.agent.stop_step,
+                self._daemon.clock.now_ms(),
+            )
             await boot.load_roster(self._daemon)
             await self._server.bind()
             log.info("supervisor up pid=%d version=%s", os.getpid(), product_version())
@@ -132,9 +141,7 @@ class Supervisor:
     async def _end(self, request: StopRequest) -> None:
         """Goodbye to everybody; for good means that no process of ours is left (S50)."""
         reason = "restart" if request.restart else "shutdown"
-        for peer in tuple(self._server.peers.values()):
-            if peer.greeted and peer.worker_root is None:
-                peer.send(closing(reason))
+        self._broadcast(closing(reason))
         self._daemon.workers.say_closing(reason)
         if not request.restart:
             bound = self._daemon.settings.daemon.stop_timeout
@@ -167,6 +174,7 @@ class Supervisor:
                 pid=os.getpid(),
                 generation=self._daemon.generation,
                 embedded=self._daemon.embedded,
+                recording=self._daemon.banner,
             )
         )
 
@@ -193,6 +201,12 @@ class Supervisor:
     async def _leave(self, call: Call, session_id: str) -> None:
         with contextlib.suppress(DaemonError):  # its worker went away as well: nothing to tell
             await leave(self._daemon, call, session_id)
+
+    def _broadcast(self, message: msgspec.Struct) -> None:
+        """To every client."""
+        for peer in tuple(self._server.peers.values()):
+            if peer.greeted and peer.worker_root is None:
+                peer.send(message)
 
     def _client_count(self) -> int:
         return sum(1 for p in self._server.peers.values() if p.greeted and p.worker_root is None)

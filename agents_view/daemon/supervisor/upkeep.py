@@ -1,7 +1,8 @@
 """What the supervisor does by itself now and then: marks, retention, going away when not needed.
 
-Every second: trees with a silent worker (in memory, no reads). Every minute: one indexed delete of
-old requests, one indexed read of the trash, one probe of the store. Each step is isolated.
+Every second: trees with a silent worker (in memory, no reads). Every three: a probe of the store
+(two `stat` calls while all is well). Every minute: one indexed delete of old requests, one indexed
+read of the trash. Every hour: a backup if today has none. Each step is isolated.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from agents_view.daemon.store import prompts, requests, sessions
+from agents_view.daemon.store import backup, prompts, requests, sessions
 from agents_view.daemon.supervisor.context import Daemon, StopRequest
 from agents_view.daemon.supervisor.handlers.sessions import remove_for_good
+from daemon_client.protocol import Recording
 
 log = logging.getLogger(__name__)
 
 _TICK = 1.0
+_PROBE_EVERY = 3
 _SLOW_EVERY = 60
+_BACKUP_EVERY = 3600
 
 
 async def run(daemon: Daemon) -> None:
@@ -28,6 +32,8 @@ async def run(daemon: Daemon) -> None:
         await daemon.clock.sleep(_TICK)
         ticks += 1
         daemon.workers.mark_stale()
+        if ticks % _PROBE_EVERY == 0:
+            await _isolated("store", lambda: _probe_store(daemon))
         if daemon.client_count() or daemon.workers.covered_roots():
             quiet_since = daemon.clock.monotonic()
         elif daemon.clock.monotonic() - quiet_since > daemon.settings.daemon.idle_exit:
@@ -37,6 +43,8 @@ async def run(daemon: Daemon) -> None:
         if ticks % _SLOW_EVERY == 1:
             await _isolated("requests", lambda: _expire_requests(daemon))
             await _isolated("trash", lambda: _purge_trash(daemon))
+        if ticks % _BACKUP_EVERY == 30:
+            await _isolated("backup", lambda: _back_up(daemon))
 
 
 async def _isolated(name: str, step: Callable[[], Awaitable[None]]) -> None:
@@ -51,7 +59,20 @@ async def _isolated(name: str, step: Callable[[], Awaitable[None]]) -> None:
 
 async def _expire_requests(daemon: Daemon) -> None:
     before = daemon.clock.now_ms() - int(daemon.settings.daemon.request_retention * 1000)
-    await daemon.db.write(lambda t: requests.expire(t, before))
+    await daemon.db.write(lambda t: requests.expire(t, before), cleanup=True)
+
+
+async def _probe_store(daemon: Daemon) -> None:
+    """Writes resume by themselves when there is room again; every board is told (07.4)."""
+    before = daemon.banner
+    await daemon.db.probe()
+    if daemon.banner != before:
+        daemon.broadcast(Recording(text=daemon.banner))
+
+
+async def _back_up(daemon: Daemon) -> None:
+    """At most one backup a day; three are kept."""
+    await asyncio.to_thread(backup.daily, daemon.paths.database, daemon.clock.now_ms())
 
 
 async def _purge_trash(daemon: Daemon) -> None:

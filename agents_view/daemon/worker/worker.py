@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 from pathlib import Path
@@ -12,8 +11,9 @@ from agents_view.base import processes
 from agents_view.base.clock import Clock
 from agents_view.base.settings import Settings
 from agents_view.daemon import aftermath
-from agents_view.daemon.store import agent_sessions, sessions, workers
+from agents_view.daemon.store import agent_sessions, locks, sessions, workers
 from agents_view.daemon.store.database import Database
+from agents_view.daemon.store.errors import StoreBusy
 from agents_view.daemon.store.prompts import Fence
 from agents_view.daemon.wire import (
     Bye,
@@ -92,12 +92,9 @@ class Worker:
         """The tree's lock, inherited or taken here, held for life (S3)."""
         fd = self._arguments.lock_fd
         if fd < 0:
-            path = self._paths.tree_locks / f"{self._arguments.root_id}.lock"
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(fd)
+                fd = locks.take(self._paths.tree_locks / f"{self._arguments.root_id}.lock")
+            except StoreBusy:
                 return None
         os.set_inheritable(fd, False)
         mine = self._identity

@@ -217,6 +217,7 @@ class SessionScreen(SessionActions):
 
     def on_paste(self, event: events.Paste) -> None:
         """A paste is text, wherever the focus is: it never runs keys (3.3)."""
+        event.stop()
         self.composer.area.put(event.text)
         self.composer.area.focus()
 

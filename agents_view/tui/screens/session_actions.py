@@ -100,7 +100,9 @@ class SessionActions(Screen[None]):
         """The key bar: what works where the focus is, most likely first."""
         where, keys = self.where(), self.board_app.keys
         if self.panel.has_focus:
-            return [("escape", "later"), ("up", "scroll")]
+            answers = self.panel.request.options if self.panel.request else ()
+            numbers = " ".join(str(index) for index in range(1, len(answers) + 1))
+            return [(numbers, "answer"), ("escape", "later"), ("up", "scroll")]
         found = sorted((a for a in actions_for(where) if a.bar and self.usable(a)), key=_bar)
         hints = [(keys.of(action.id)[0], action.word) for action in found]
         if where != "composer":

@@ -9,14 +9,17 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from agents_view.tui.actions import bindings_for
+from agents_view.tui.actions import actions_for, bindings_for
+from agents_view.tui.keymap import Keymap
 from daemon_client.text import clean_lines
-
-_HIGHEST = 8
 
 
 class ComposerArea(TextArea):
-    """The text itself. Its own keys come first; the arrows leave it only where it says so."""
+    """The text itself. Its own keys come first; the arrows leave it only where it says so.
+
+    Keys of actions are handled here, in the order they were typed: a priority binding would run
+    before the letters typed just before it have arrived, and send half a prompt.
+    """
 
     BINDINGS = bindings_for("composer")
 
@@ -29,6 +32,15 @@ class ComposerArea(TextArea):
         def __init__(self, step: int) -> None:
             super().__init__()
             self.step = step
+
+    async def _on_key(self, event: events.Key) -> None:
+        keys: Keymap = self.app.keys  # type: ignore[attr-defined]
+        for action in actions_for("composer"):
+            if event.key in keys.of(action.id):
+                event.stop()
+                event.prevent_default()
+                await self.run_action(action.method)
+                return
 
     def action_cursor_up(self, select: bool = False) -> None:
         if select or (self.get_cursor_up_location() != self.cursor_location and not self._on_top()):

@@ -23,7 +23,7 @@ _KEYS_CHOOSING = (("enter", "edit"), ("del", "remove"))
 class QueueList(Widget, can_focus=True):
     """As high as its content; nothing at all when the queue is empty."""
 
-    DEFAULT_CSS = "QueueList { height: 0; width: 1fr; background: $background; margin: 0; }"
+    DEFAULT_CSS = "QueueList { height: 0; width: 100%; background: $background; margin: 0; }"
     BINDINGS = bindings_for("queue")
 
     class Emptied(Message):

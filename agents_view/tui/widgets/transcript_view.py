@@ -32,7 +32,7 @@ _WHEEL: Final = 3
 class TranscriptView(Widget, can_focus=True):
     """Draws a `Sheet`; owns when it changes."""
 
-    DEFAULT_CSS = "TranscriptView { width: 1fr; height: 1fr; background: $background; }"
+    DEFAULT_CSS = "TranscriptView { width: 100%; height: 1fr; background: $background; }"
     BINDINGS = bindings_for("transcript")
 
     class Changed(Message):

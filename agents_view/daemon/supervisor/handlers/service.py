@@ -43,7 +43,7 @@ async def status(daemon: Daemon, call: Call, command: c.Status) -> DaemonStatus:
         sessions=len(daemon.roster),
         memory=memory_of(os.getpid()),
         embedded=daemon.embedded,
-        recording=daemon.db.recording,
+        recording=daemon.banner,
         workers=daemon.workers.statuses(),
         counters=tuple(
             Counter(name=name, value=value) for name, value in sorted(daemon.counters.items())

@@ -219,7 +219,7 @@ async def delete(daemon: Daemon, call: Call, command: c.Delete) -> Done:
     victims = await _stop_below(daemon, session, _STOPPED_BY_DELETE)
     ids = [s.session_id for s in victims]
     now = daemon.clock.now_ms()
-    await daemon.db.write(lambda t: store.set_deleted(t, ids, now, now))
+    await daemon.db.write(lambda t: store.set_deleted(t, ids, now, now), cleanup=True)
     daemon.roster.remove(ids)
     for key in ids:
         daemon.session_streams.gone(key)
@@ -286,4 +286,4 @@ async def remove_for_good(daemon: Daemon, ids: list[str]) -> None:
     """
     for key in ids:
         daemon.transcript_path(key).unlink(missing_ok=True)
-    await daemon.db.write(lambda t: store.purge(t, ids))
+    await daemon.db.write(lambda t: store.purge(t, ids), cleanup=True)

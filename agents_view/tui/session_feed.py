@@ -50,7 +50,6 @@ class SessionFeed:
         self._held: list[TranscriptEntry] | None = []
         self._before: int | None = None
         self._paging = False
-        self._began = False
 
     @property
     def has_older(self) -> bool:
@@ -60,7 +59,7 @@ class SessionFeed:
     async def run(self) -> None:
         """Attach, and again whenever the connection or the stream was lost."""
         connection = self._client.connection
-        ends = [connection.on_push(self._hear), connection.on_up(self._again.set)]
+        ends = [connection.on_push(self._hear), connection.on_up(self._attach_again)]
         try:
             while True:
                 self._again.clear()
@@ -82,8 +81,15 @@ class SessionFeed:
             if error.code not in (ErrorCode.TIMEOUT, ErrorCode.UNAVAILABLE):
                 self._listener.feed_failed(error)
                 return False
-            asyncio.get_running_loop().call_later(_RETRY, self._again.set)
+            asyncio.get_running_loop().call_later(_RETRY, self._attach_again)
+        except TimeoutError:
+            self._attach_again()
         return True
+
+    def _attach_again(self) -> None:
+        """The stream has ended: whatever waits for the rest of it goes on."""
+        self._again.set()
+        self._tail_whole.set()
 
     async def _attach(self) -> None:
         known = self._last_seq()
@@ -94,6 +100,8 @@ class SessionFeed:
         )
         async with asyncio.timeout(self._client.connection.limits.request):
             await self._tail_whole.wait()
+        if self._again.is_set():
+            return  # lost in the middle of the tail, which comes once more
         tail, self._held = self._held or [], None
         missing: list[TranscriptEntry] = []
         if known and tail and tail[0].seq > known + 1:
@@ -105,7 +113,6 @@ class SessionFeed:
                 missing = filled
         if not known:
             self._before = attached.before
-        self._began = True
         self._listener.feed_entries([*missing, *tail], tail=True)
 
     async def _fill(self, before: int | None, known: int) -> list[TranscriptEntry] | None:
@@ -162,4 +169,4 @@ class SessionFeed:
         if chunk.last:
             self._tail_whole.set()
         if chunk.lost:
-            self._again.set()
+            self._attach_again()

@@ -15,17 +15,25 @@ _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 def on_signals(leave: Callable[[int], None]) -> None:
     """TERM and HUP end the program the way `quit` does, with 128 + their number."""
     loop = asyncio.get_running_loop()
+
+    def ended(number: int) -> None:
+        leave_if_lost()
+        leave(128 + number)
+
     for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, leave, 128 + number)
+        loop.add_signal_handler(number, ended, number)
 
 
 def leave_if_lost() -> None:
-    """End at once when the terminal is gone: nobody reads, and reading would spin for ever."""
+    """End at once when the terminal is gone: nobody reads, and reading would spin for ever.
+
+    Only for a dashboard, which has begun on a terminal: a lost one says of itself that it is none.
+    """
     try:
         fd = sys.__stdin__.fileno() if sys.__stdin__ else -1
     except ValueError:
         return
-    if fd < 0 or not os.isatty(fd):
+    if fd < 0:
         return
     poller = select.poll()
     poller.register(fd, 0)

@@ -203,6 +203,7 @@ async def test_r52_undo_brings_back_a_deleted_tree_and_purge_ends_it(
 ) -> None:
     row = await new(client, "echo parent")
     child = await client.sessions.spawn(Spawn(prompt="echo c", parent_id=row.session_id))
+    await until(client, row.session_id, idle)
     await until(client, child.session_id, idle)
     await client.sessions.delete(row.session_id)
     await until(client, child.session_id, lambda r: r is None)

@@ -137,7 +137,9 @@ async def until(
 
 
 async def stop(client: DaemonClient) -> None:
-    """`daemon stop --force`; a daemon that is gone already is fine."""
+    """`daemon stop --force`; a daemon that is gone already is fine, and is not started for it."""
+    if client.connection.state.reason == "the daemon was stopped":
+        return
     try:
         await client.service.shutdown(force=True)
     except DaemonError:

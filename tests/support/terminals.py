@@ -17,7 +17,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import pyte
@@ -46,7 +46,9 @@ class Terminal:
         *,
         size: tuple[int, int] = (120, 40),
         cwd: str | None = None,
+        controlling: bool = True,
     ) -> None:
+        """`controlling=False`: no SIGHUP comes when the terminal goes (nohup, a detached one)."""
         self.columns, self.rows = size
         self.output = bytearray()
         self.last_at = 0.0
@@ -66,7 +68,7 @@ class Terminal:
             env=dict(env),
             cwd=cwd,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_take_terminal if controlling else None,
         )
 
     @property
@@ -153,14 +155,16 @@ class Terminal:
 
     def close(self) -> None:
         """The end: nothing of the program's group stays."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait(_STOPPED)
         for fd in (self.master, self._slave):
             if fd >= 0:
                 os.close(fd)
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 @contextmanager
@@ -170,9 +174,10 @@ def terminal(
     *,
     size: tuple[int, int] = (120, 40),
     cwd: str | None = None,
+    controlling: bool = True,
 ) -> Iterator[Terminal]:
     """A program on its own terminal; ended with the block."""
-    running = Terminal(argv, env, size=size, cwd=cwd)
+    running = Terminal(argv, env, size=size, cwd=cwd, controlling=controlling)
     try:
         yield running
     finally:

@@ -44,6 +44,7 @@ from daemon_client.transcript_text import PLAN_MARKS, duration_text, end_text, o
 
 _LONG_MESSAGE: Final = 64 << 10
 _FENCES: Final = re.compile(r"^ {0,3}```", re.MULTILINE)
+_REFUSALS: Final = re.compile(r"\b(?:reject|deny|denied|refuse|decline|cancel|no)", re.IGNORECASE)
 _OWN: Final = "selblur"
 _ATTENTION: Final = Ink("attention", bold=True)
 _ERROR: Final = Ink("error", bold=True)
@@ -201,7 +202,7 @@ def _permission_lines(block: PermissionBlock, frame: Frame) -> tuple[Line, ...]:
     text = clean_lines(block.text).strip("\n")
     if not outcome:
         return _sentence([("needs approval: ", _ATTENTION), (text, TEXT)], ("?", _ATTENTION), frame)
-    refused = "reject" in block.outcome.lower() or block.by in ("cancel", "expiry")
+    refused = bool(_REFUSALS.search(block.outcome)) or block.by in ("cancel", "expiry")
     mark: Piece = ("✗" if refused else "✓", MUTED)
     return _sentence([(f"{outcome}: ", MUTED), (text, TEXT)], mark, frame)
 

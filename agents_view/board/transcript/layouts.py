@@ -15,6 +15,8 @@ from daemon_client.transcript import TranscriptFolder
 
 _KEPT: Final = 256
 """Laid-out blocks kept; of the others only heights are remembered."""
+_MEASURED: Final = 48 << 10
+"""Characters of a text an estimate looks at: about what is shown of a very long one."""
 
 
 class _Laid(msgspec.Struct):
@@ -92,5 +94,6 @@ class Layouts:
             return 1 if self.fold(key) == "folded" else 10
         if isinstance(block, MessageBlock | PromptBlock):
             room = min(96, self.frame.room(self.frame.text))
-            return 2 + block.text.count("\n") + len(block.text) // room
+            text = block.text[-_MEASURED:]
+            return 2 + text.count("\n") + len(text) // room
         return 2

@@ -132,6 +132,8 @@ class SessionScreen(SessionActions):
         self.update_words()
 
     def feed_gone(self) -> None:
+        if self._gone:
+            return
         self._gone = True
         if self.is_current:
             self._leave_gone()
@@ -186,8 +188,8 @@ class SessionScreen(SessionActions):
     @on(Composer.Edited)
     def _edited(self) -> None:
         """Drafts are kept as they are typed, so that nothing can lose one."""
-        if self.recall.editing is None and not self.recall.browsing:
-            text = self.composer.text
+        text = self.composer.text
+        if not self.recall.is_old(text):
             if text:
                 self.board_app.drafts[self.session_id] = text
             else:

@@ -85,7 +85,9 @@ class SessionActions(Screen[None]):
         inactive = row is not None and section_of(row) == "inactive"
         needs = {
             "turn.cancel": row is not None and row.turn is not None,
-            "prompt.steer": row is not None and row.turn is not None,
+            "prompt.steer": row is not None
+            and row.turn is not None
+            and self.recall.editing is None,
             "transcript.wake": inactive and row is not None and not row.exit_cause,
             "transcript.retry": row is not None and bool(row.exit_cause),
             "transcript.queue": bool(self.state.queue),
@@ -93,6 +95,7 @@ class SessionActions(Screen[None]):
             "transcript.fold": len(sheet) > 0,
             "transcript.copy": len(sheet) > 0,
             "talk.next": bool(self.others()),
+            "prompt.leave": not self.panel.display,
         }
         return needs.get(action.id, True)
 
@@ -109,6 +112,8 @@ class SessionActions(Screen[None]):
             return hints
         editing = self.recall.editing is not None
         mode = send_mode(self.row, editing=editing, connected=self.connected)
+        if self.panel.display and not editing:
+            hints.insert(0, (keys.of("prompt.leave")[0], "answer the request"))
         return [(keys.of("prompt.send")[0], _SEND_KEYS[mode]), *hints]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
-from agents_view.base.settings import Settings
+from agents_view.base.settings import Settings, UiSettings
 from agents_view.tui.app import AgentsView
 from agents_view.tui.screens.session import SessionScreen
 from daemon_client.client import DaemonClient
@@ -97,6 +97,7 @@ class Picture:
         draft: str = "",
         size: tuple[int, int] = (120, 36),
         theme: str | None = None,
+        ascii_only: bool = False,
         keys: Keys | None = None,
     ) -> None:
         """Every text in `says` is on the screen, and the picture is as it was."""
@@ -104,8 +105,9 @@ class Picture:
         daemon.state = state or daemon.state
         limits = ClientLimits(retry_first=0.02, retry_most=0.05)
         client = DaemonClient(Connection(daemon.socket, revive=daemon.revive, limits=limits))
+        settings = Settings(ui=UiSettings(ascii=ascii_only))
         app = AgentsView(
-            client, Settings(), now=lambda: NOW_MS, ticking=False, home="/home/u", theme=theme
+            client, settings, now=lambda: NOW_MS, ticking=False, home="/home/u", theme=theme
         )
         app.drafts = {SESSION: draft} if draft else {}
 
@@ -194,6 +196,18 @@ def test_reading_at_80x24(picture: Picture) -> None:
         draft=DRAFT,
         size=(80, 24),
         keys=_read_up,
+    )
+
+
+def test_ascii_at_80x24(picture: Picture) -> None:
+    picture.take(
+        "< fix-flaky-tests   R running tools: pytest -q te.",
+        "v R run   pytest -q tests/net",
+        "following - draft kept",
+        state=QUEUE,
+        draft=DRAFT,
+        size=(80, 24),
+        ascii_only=True,
     )
 
 

@@ -71,7 +71,8 @@ class SessionScreen(SessionActions):
         self.panel.display = False
         self.queue_list = QueueList(app.look, ascii_only=ascii_only)
         self.queue_list.display = False
-        self.composer = Composer(app.drafts.get(self.session_id, ""))
+        draft = app.drafts.get(self.session_id, "")
+        self.composer = Composer(draft, ascii_only=ascii_only)
         self.feed = SessionFeed(app.client, self.session_id, self, lambda: self.transcript.last_seq)
         yield LineBar(self._header, lambda: app.look, id="header")
         yield self.transcript

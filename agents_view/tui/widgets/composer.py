@@ -85,8 +85,9 @@ class Composer(Horizontal):
     class Edited(Message):
         """The text is another one."""
 
-    def __init__(self, text: str = "") -> None:
-        super().__init__()
+    def __init__(self, text: str = "", *, ascii_only: bool = False) -> None:
+        super().__init__(classes="-ascii" if ascii_only else "")
+        self._mark = ">" if ascii_only else "›"
         self.area = ComposerArea(
             text, soft_wrap=True, show_line_numbers=False, compact=True, tab_behavior="focus"
         )
@@ -95,7 +96,7 @@ class Composer(Horizontal):
         self.area.move_cursor(self.area.document.end)
 
     def compose(self) -> ComposeResult:
-        yield Static(Content("›"), id="composer-mark")
+        yield Static(Content(self._mark), id="composer-mark")
         yield self.area
 
     @property
@@ -109,7 +110,7 @@ class Composer(Horizontal):
 
     def say(self, words: str) -> None:
         """What enter does now, in the border."""
-        self.border_subtitle = Content(words)
+        self.border_subtitle = Content(words.replace("·", "-") if self._mark == ">" else words)
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         event.stop()

@@ -60,7 +60,7 @@ class AgentError(Exception):
 
     def text(self) -> str:
         """All of it in one line for people."""
-        parts = [f"{self.step}: {self.message}"]
+        parts = [self.message if self.step == "start" else f"{self.step}: {self.message}"]
         if self.exit_code is not None and "exit" not in self.message:
             parts.append(exit_text(self.exit_code))
         if self.command:

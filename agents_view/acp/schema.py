@@ -1,16 +1,66 @@
 """The part of the Agent Client Protocol that we read and write (version 1).
 
 Tolerant: agents leave out, add and misname; every field has a default, unknown fields are ignored
-here and kept raw beside (A11). `_meta` is never looked at.
+here and kept raw beside (A11). `read` takes what makes sense of a message and leaves the rest at
+its default. `_meta` is never looked at.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+import typing
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 PROTOCOL: Final = 1
+
+T = TypeVar("T")
+
+
+def read(raw: bytes, kind: type[T]) -> T:
+    """As much of `kind` as the JSON object `raw` holds: a field that is something else than we
+    know stays at its default, an element of a list that is gets lost, the others are read.
+
+    `null` reads as an empty object. Raises `msgspec.MsgspecError` if it is no object at all, and
+    `RecursionError`.
+    """
+    try:
+        return msgspec.json.decode(raw if raw != b"null" else b"{}", type=kind)
+    except msgspec.ValidationError:
+        pass
+    given = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    values: dict[str, object] = {}
+    for field in msgspec.structs.fields(kind):  # type: ignore[type-var]
+        if field.encode_name in given:
+            value = _read_value(bytes(given[field.encode_name]), field.type)
+            if value is not msgspec.UNSET:
+                values[field.name] = value
+    return kind(**values)
+
+
+def _read_value(raw: bytes, kind: Any) -> object:
+    """The value, or what can be read of it if it is an object or a list; else UNSET."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.MsgspecError:
+        pass
+    for member in typing.get_args(kind) or (kind,):
+        inner = _element_of(kind if typing.get_origin(kind) is tuple else member)
+        try:
+            if inner is not None:
+                items = msgspec.json.decode(raw, type=list[msgspec.Raw])
+                found = (_read_value(bytes(item), inner) for item in items)
+                return tuple(item for item in found if item is not msgspec.UNSET)
+            if isinstance(member, type) and issubclass(member, msgspec.Struct):
+                return read(raw, member)
+        except msgspec.MsgspecError:
+            continue
+    return msgspec.UNSET
+
+
+def _element_of(kind: Any) -> Any:
+    """What `tuple[X, ...]` consists of, None for any other type."""
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else None
 
 
 class _Read(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
@@ -61,7 +111,9 @@ class AgentCapabilities(_Read, kw_only=True, frozen=True):
 
     @property
     def can_resume(self) -> bool:
-        return "resume" in (self.session_capabilities or {})
+        """Advertised, and not as `null` or `false`."""
+        offered = (self.session_capabilities or {}).get("resume", msgspec.Raw(b"null"))
+        return bytes(offered) not in (b"null", b"false")
 
 
 class AuthMethod(_Read, kw_only=True, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -112,6 +112,16 @@ class Talk:
         raise AssertionError("did not come about")
 
 
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Clock times on screen are local times."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
 @pytest.fixture
 async def talk(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Talk]:
     """`@pytest.mark.parametrize("talk", [(row, entries, state)], indirect=True)`, all optional."""
@@ -152,7 +162,7 @@ async def test_opening_shows_the_tail_and_marks_it_seen(talk: Talk) -> None:
     assert talk.lines()[-1].startswith("       tests/net/test_retry.py")
     assert "‹ fix-flaky-tests   ◆ running tools: pytest -q tests/net  41s" in talk.bar("header")
     assert " 1 needs you " in talk.bar("header")
-    assert talk.bar("header").rstrip().endswith("codex  ~/src/core  " + talk.bar("header")[-6:-1])
+    assert talk.bar("header").rstrip().endswith("codex  ~/src/core  14:18")
     assert talk.bar("status").strip().startswith("auto-edit · gpt-5-codex   ♥ 2·7m")
     assert talk.bar("status").rstrip().endswith("following")
     assert talk.screen.composer.area.has_focus

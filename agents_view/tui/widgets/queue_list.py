@@ -15,7 +15,7 @@ from agents_view.tui.strips import blank, strip_of
 from agents_view.tui.theme import Palette
 from daemon_client.protocol.replies import QueuedPrompt
 
-_KEYS_WRITING = (("↑", "edit"),)
+_KEYS_WRITING = (("up", "edit"),)
 _KEYS_EDITING = (("enter", "save"), ("esc", "leave"))
 _KEYS_CHOOSING = (("enter", "edit"), ("del", "remove"))
 

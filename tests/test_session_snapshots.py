@@ -114,16 +114,8 @@ class Picture:
 
         close_on_exit(app, daemon)
 
-        async def open_session(pilot: Pilot[int]) -> None:
-            await daemon.start()
-            await until(pilot, lambda: client.mirror.complete)
-            app.push_screen(SessionScreen(SESSION))
-            await until(pilot, lambda: isinstance(app.screen, SessionScreen))
-            screen = app.screen
-            assert isinstance(screen, SessionScreen)
-            await until(pilot, lambda: screen.transcript.placeholder == "nothing here yet")
-            await until(pilot, lambda: screen.state == daemon.state)
-            await pilot.pause(0.05)
+        async def prepare(pilot: Pilot[int]) -> None:
+            await open_session(app, daemon, pilot)
             if keys is not None:
                 await keys(pilot)
             await pilot.pause(0.05)
@@ -131,7 +123,20 @@ class Picture:
             for text in says:
                 assert text in shown, f"{text!r} is not on screen:\n{shown}"
 
-        assert self._compare(app, terminal_size=size, run_before=open_session)
+        assert self._compare(app, terminal_size=size, run_before=prepare)
+
+
+async def open_session(app: AgentsView, daemon: RecordedSession, pilot: Pilot[int]) -> None:
+    """Until everything the daemon sends of it has been drawn."""
+    await daemon.start()
+    await until(pilot, lambda: app.client.mirror.complete)
+    app.push_screen(SessionScreen(SESSION))
+    await until(pilot, lambda: isinstance(app.screen, SessionScreen))
+    screen = app.screen
+    assert isinstance(screen, SessionScreen)
+    await until(pilot, lambda: screen.transcript.placeholder == "nothing here yet")
+    await until(pilot, lambda: screen.state == daemon.state)
+    await pilot.pause(0.05)
 
 
 def close_on_exit(app: AgentsView, daemon: RecordedSession) -> None:

@@ -14,13 +14,16 @@ from typing import Final
 
 import msgspec
 
-from agents_view.acp.client import find_program
+from agents_view.acp.program import find_program
+from agents_view.base.child import StderrLog, start_child
 from agents_view.base.settings import AgentEntry
+from agents_view.base.stopping import stop_child
 
 SHELL: Final = "shell"
 """The built-in agent: runs with nothing installed."""
 
 _PROBE: Final = 3.0
+_PATIENCE: Final = 0.2
 
 
 class Catalogue(msgspec.Struct, kw_only=True, frozen=True):
@@ -116,21 +119,21 @@ async def versions(found: list[Found]) -> dict[str, str]:
 
 
 async def _version(program: str) -> str:
+    """The first line; nothing of the program is left, however it behaves."""
+    command = (program, "--version")
     try:
-        process = await asyncio.create_subprocess_exec(
-            program,
-            "--version",
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+        child = await start_child(command, cwd="/", env=os.environ, stderr=StderrLog(None, 1, 1))
     except OSError:
         return ""
+    out = b""
     try:
+        child.close_stdin()
         async with asyncio.timeout(_PROBE):
-            out, _ = await process.communicate()
+            while b"\n" not in out and (chunk := await child.read()):
+                out += chunk
     except TimeoutError:
-        process.kill()
-        return ""
+        pass
+    finally:
+        await stop_child(child, _PATIENCE)
     lines = out.decode("utf-8", "replace").strip().splitlines()
     return lines[0][:80] if lines else ""

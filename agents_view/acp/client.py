@@ -7,16 +7,19 @@ it means: that is the worker's.
 from __future__ import annotations
 
 import asyncio
-import os
+import errno
 import shlex
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
 from agents_view.acp import schema
+from agents_view.acp.errors import AgentError
+from agents_view.acp.program import Launch, check_launch, find_program
 from agents_view.acp.rpc import (
+    INVALID_PARAMS,
     METHOD_NOT_FOUND,
     IncomingRequest,
     RpcClosed,
@@ -28,46 +31,28 @@ from agents_view.base.processes import exit_text
 from agents_view.base.settings import AgentLimits
 from agents_view.base.stopping import StopReport, stop_child
 
+__all__ = [
+    "AUTH_REQUIRED",
+    "AgentClient",
+    "AgentError",
+    "AgentEvents",
+    "Launch",
+    "Opened",
+    "PermissionAsked",
+    "check_launch",
+    "find_program",
+    "launch",
+]
+
 AUTH_REQUIRED = -32000
 
-_LAST_WORDS = 0.5
+_PIPE_GRACE = 1.0
+"""Seconds to read what a process that has ended left in its pipe, should another one hold it."""
+_SHOWN_NOISE = 5
 
 T = TypeVar("T")
 
 Opened = Literal["new", "resume", "load"]
-
-
-class AgentError(Exception):
-    """A step of an agent that failed: which, why, and what its process said last."""
-
-    def __init__(
-        self,
-        step: str,
-        message: str,
-        *,
-        command: str = "",
-        exit_code: int | None = None,
-        stderr: tuple[str, ...] = (),
-        needs_login: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.step = step
-        self.message = message
-        self.command = command
-        self.exit_code = exit_code
-        self.stderr = stderr
-        self.needs_login = needs_login
-
-    def text(self) -> str:
-        """All of it in one line for people."""
-        parts = [self.message if self.step == "start" else f"{self.step}: {self.message}"]
-        if self.exit_code is not None and "exit" not in self.message:
-            parts.append(exit_text(self.exit_code))
-        if self.command:
-            parts.append(f"command: {self.command}")
-        if self.stderr:
-            parts.append("last words: " + " / ".join(self.stderr))
-        return " · ".join(parts)
 
 
 class PermissionAsked:
@@ -109,16 +94,6 @@ class AgentEvents(Protocol):
         ...
 
 
-class Launch(msgspec.Struct, kw_only=True, frozen=True):
-    """How an agent is started."""
-
-    argv: tuple[str, ...]
-    cwd: str
-    env: dict[str, str]
-    hint: str = ""
-    stderr_path: Path | None = None
-
-
 class AgentClient:
     """Made by `launch`; ended by `stop`, whatever happened in between."""
 
@@ -128,11 +103,16 @@ class AgentClient:
         self._events = events
         self._limits = limits
         self._replaying = False
+        self._in_turn = False
+        self._cancelling = False
+        self._asked: list[PermissionAsked] = []
+        self._noise: deque[str] = deque(maxlen=_SHOWN_NOISE)
+        self._given_up: set[str] = set()
         self.session_id = ""
         self.capabilities = schema.AgentCapabilities()
         self.auth_methods: tuple[str, ...] = ()
         self._rpc = RpcPeer(child.read, child.write, self, limits.max_line)
-        self._reader = asyncio.create_task(self._rpc.run(), name=f"rpc-{child.pid}")
+        self._reader = asyncio.create_task(self._read(), name=f"rpc-{child.pid}")
 
     # starting
 
@@ -148,7 +128,7 @@ class AgentClient:
         answer = await self._step("initialize", hello, bound, schema.Initialized)
         if str(answer.protocol_version) != str(schema.PROTOCOL):
             message = f"it speaks protocol {answer.protocol_version}, we speak {schema.PROTOCOL}"
-            raise self._error("initialize", message)
+            raise self._error("initialize", message, advice="update the agent, or agents-view")
         self.capabilities = answer.capabilities
         self.auth_methods = tuple(method.id for method in answer.auth_methods or ())
 
@@ -183,6 +163,7 @@ class AgentClient:
                     request,
                     self._limits.load_session_timeout,
                     schema.SessionOpened,
+                    answered=self._replay_over,
                 )
             except AgentError as error:
                 if self.child.exited.done() or self._reader.done():
@@ -192,6 +173,8 @@ class AgentClient:
             finally:
                 self._replaying = False
             return way, opened
+        if ways:
+            self._given_up.add(session_id)
         self.session_id = ""
         return None
 
@@ -201,12 +184,22 @@ class AgentClient:
         """Run one turn; its stop reason. It lasts as long as it lasts. Raises `AgentError`."""
         content = tuple(schema.TextBlock(text=text) for text in blocks)
         prompt = schema.Prompt(session_id=self.session_id, prompt=content)
-        answer = await self._step("session/prompt", prompt, None, schema.Prompted)
+        self._in_turn, self._cancelling = True, False
+        answer = await self._step(
+            "session/prompt", prompt, None, schema.Prompted, answered=self._turn_over
+        )
         return answer.stop_reason or "end_turn"
 
     def cancel(self) -> None:
-        """Ask it to end the turn; the prompt then returns."""
+        """Ask it to end the turn; the prompt then returns.
+
+        Whatever it asks, before or until then, is answered `cancelled` (A13).
+        """
         self._rpc.notify("session/cancel", schema.Cancel(session_id=self.session_id))
+        self._cancelling = self._in_turn
+        asked, self._asked = self._asked, []
+        for one in asked:
+            one.cancel()
 
     async def set_mode(self, mode: str) -> None:
         """Raises `AgentError`."""
@@ -230,11 +223,12 @@ class AgentClient:
 
     async def stop(self, tag: tuple[str, str]) -> StopReport:
         """End it with everything it started (A15)."""
-        report = await stop_child(self.child, self._limits.stop_step, tag)
-        self._reader.cancel()
-        await asyncio.gather(self._reader, return_exceptions=True)
-        self._rpc.close("the agent was ended")
-        return report
+        try:
+            return await stop_child(self.child, self._limits.stop_step, tag)
+        finally:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+            self._rpc.close("the agent was ended")
 
     # RpcHandler
 
@@ -242,12 +236,14 @@ class AgentClient:
         if method != "session/update":
             return  # extensions we did not ask for
         try:
-            notification = msgspec.json.decode(params, type=schema.UpdateNotification)
+            notification = schema.read(params, schema.UpdateNotification)
             raw = bytes(notification.update)
-            update = _tolerant_update(raw)
+            update = schema.read(raw, schema.Update)
         except (msgspec.MsgspecError, RecursionError):
-            self._events.on_noise(params.decode("utf-8", "replace"))
+            self.on_noise(params.decode("utf-8", "replace"))
             return
+        if notification.session_id in self._given_up:
+            return  # it still replays what it refused to load, or took too long for
         self._events.on_update(update, raw, replay=self._replaying)
 
     def on_request(self, method: str, request: IncomingRequest) -> None:
@@ -255,14 +251,21 @@ class AgentClient:
             request.fail(METHOD_NOT_FOUND, f"agents-view does not offer {method}")
             return
         try:
-            content = msgspec.json.decode(request.params, type=schema.RequestPermission)
+            content = schema.read(request.params, schema.RequestPermission)
         except (msgspec.MsgspecError, RecursionError) as error:
-            request.fail(-32602, f"permission request not understood: {error}")
+            request.fail(INVALID_PARAMS, f"permission request not understood: {error}")
             self._events.on_noise(f"a permission request that makes no sense: {error}")
             return
-        self._events.on_permission(PermissionAsked(request, content))
+        asked = PermissionAsked(request, content)
+        if self._cancelling:
+            asked.cancel()  # it crossed our cancel on the way
+            return
+        self._asked = [one for one in self._asked if not one.answered]
+        self._asked.append(asked)
+        self._events.on_permission(asked)
 
     def on_noise(self, text: str) -> None:
+        self._noise.append(text)
         self._events.on_noise(text)
 
     def on_closed(self, reason: str) -> None:
@@ -270,23 +273,47 @@ class AgentClient:
 
     # inside
 
+    async def _read(self) -> None:
+        """Read until the output ends. A process that is gone is gone, whoever holds its pipes."""
+        reading = asyncio.create_task(self._rpc.run(), name=f"rpc-read-{self.child.pid}")
+        try:
+            await asyncio.wait((reading, self.child.exited), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((reading,), timeout=_PIPE_GRACE)
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        self._rpc.close(self._ended("it stopped talking"))
+
+    def _replay_over(self) -> None:
+        self._replaying = False
+
+    def _turn_over(self) -> None:
+        self._in_turn = self._cancelling = False
+
     async def _step(
-        self, method: str, params: msgspec.Struct, timeout: float | None, kind: type[T]
+        self,
+        method: str,
+        params: msgspec.Struct,
+        timeout: float | None,
+        kind: type[T],
+        answered: Callable[[], None] | None = None,
     ) -> T:
         try:
-            raw = await self._rpc.request(method, params, timeout)
-            return msgspec.json.decode(raw if raw != b"null" else b"{}", type=kind)
+            raw = await self._rpc.request(method, params, timeout, answered)
+            return schema.read(raw, kind)
         except TimeoutError:
-            raise self._error(method, f"no answer within {timeout:g} s") from None
+            advice = _LOOK if method == "initialize" else ""
+            raise self._error(method, f"no answer within {timeout:g} s", advice=advice) from None
         except RpcClosed as closed:
             # its exit code and last words come a moment after the end of its output
-            await self.child.wait(_LAST_WORDS)
-            raise self._error(method, self._ended(str(closed))) from None
+            await self.child.last_words()
+            advice = _LOOK if method == "initialize" else ""
+            raise self._error(method, self._ended(str(closed)), advice=advice) from None
         except RpcError as error:
             login = error.code == AUTH_REQUIRED
             text = f"{error.message} ({error.code})" + (f" {error.data}" if error.data else "")
             raise self._error(method, text, needs_login=login) from None
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise self._error(method, f"an answer that makes no sense: {error}") from None
 
     def _ended(self, reason: str) -> str:
@@ -294,28 +321,22 @@ class AgentClient:
             return reason
         return f"it ended: {exit_text(self.child.exited.result())}"
 
-    def _error(self, step: str, message: str, *, needs_login: bool = False) -> AgentError:
+    def _error(
+        self, step: str, message: str, *, advice: str = "", needs_login: bool = False
+    ) -> AgentError:
         return AgentError(
             step,
             message,
             command=shlex.join(self._launch.argv),
             exit_code=self.child.exited.result() if self.child.exited.done() else None,
             stderr=self.child.stderr.lines(),
+            noise=tuple(self._noise) if step == "initialize" else (),
+            advice=advice,
             needs_login=needs_login,
         )
 
 
-def _tolerant_update(raw: bytes) -> schema.Update:
-    """The update, or at least its kind if some field of it is not what we know."""
-    try:
-        return msgspec.json.decode(raw, type=schema.Update)
-    except msgspec.ValidationError:
-        kind = msgspec.json.decode(raw, type=_Kind)
-        return schema.Update(session_update=kind.session_update)
-
-
-class _Kind(msgspec.Struct, rename="camel"):
-    session_update: str = ""
+_LOOK = "run the command in a terminal to see what it wants"
 
 
 async def launch(plan: Launch, events: AgentEvents, limits: AgentLimits) -> AgentClient:
@@ -325,34 +346,9 @@ async def launch(plan: Launch, events: AgentEvents, limits: AgentLimits) -> Agen
     try:
         child = await start_child(plan.argv, cwd=plan.cwd, env=plan.env, stderr=stderr)
     except OSError as error:
-        message = f"cannot be started: {error.strerror or error}"
+        why = error.strerror or str(error)
+        if error.errno == errno.ENOENT:
+            why = "the interpreter that its first line names is missing"
+        message = f"{plan.argv[0]} cannot be started: {why}"
         raise AgentError("start", message, command=shlex.join(plan.argv)) from None
     return AgentClient(child, plan, events, limits)
-
-
-def check_launch(plan: Launch) -> None:
-    """Say beforehand what the kernel would say less clearly. Raises `AgentError`."""
-    command = shlex.join(plan.argv)
-    if not Path(plan.cwd).is_dir():
-        message = f"its directory is gone: {plan.cwd}"
-        raise AgentError("start", message, command=command)
-    program = plan.argv[0]
-    found = find_program(program, plan.env)
-    if found is None:
-        hint = f"; {plan.hint}" if plan.hint else ""
-        message = f"{program} is not on PATH{hint}"
-        raise AgentError("start", message, command=command)
-    if not os.access(found, os.X_OK):
-        raise AgentError("start", f"{found} is not executable", command=command)
-
-
-def find_program(program: str, env: Mapping[str, str]) -> str | None:
-    """Where a program is: itself if it is a path, else the first on PATH, executable first."""
-    if os.sep in program:
-        return program if Path(program).exists() else None
-    candidates = [
-        str(Path(directory or ".") / program) for directory in env.get("PATH", "").split(os.pathsep)
-    ]
-    present = [path for path in candidates if Path(path).is_file()]
-    executable = [path for path in present if os.access(path, os.X_OK)]
-    return next(iter(executable or present), None)

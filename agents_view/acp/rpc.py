@@ -278,7 +278,7 @@ class RpcPeer:
         fit = _repaired(line)
         message = self._decoder.decode(fit)
         if fit is not line:
-            self._handler.on_noise("invalid text in a message was replaced")
+            self._handler.on_noise("invalid UTF-8 in a message was replaced")
         return message
 
     def _dispatch(self, message: _Envelope, line: bytes) -> None:

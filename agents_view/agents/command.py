@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import subprocess
 from collections.abc import Callable
 from typing import Final
 
+from agents_view.base import processes, proctable
+from agents_view.base.pipes import CHUNK, read_some
+from agents_view.base.processes import Identity
+
 HEAD: Final = 256 << 10
 TAIL: Final = 768 << 10
 """Bytes kept of the output: its beginning and its end."""
 
-_CHUNK: Final = 1 << 16
-_PATIENCE: Final = 2.0
-_PIPE_GRACE: Final = 0.3
+PATIENCE: Final = 2.0
+"""Seconds between TERM and KILL."""
+
+_PIPE_MOST: Final = 1 << 20
+"""A pipe never holds more, so this much is what the command itself has written."""
 
 
 class Output:
@@ -33,7 +38,7 @@ class Output:
             self._head += data[:room]
             data = data[room:]
         self._tail += data
-        if len(self._tail) > TAIL + _CHUNK:
+        if len(self._tail) > TAIL + CHUNK:
             over = len(self._tail) - TAIL
             self._cut += over
             del self._tail[:over]
@@ -49,68 +54,87 @@ class Output:
 
 
 class Command:
-    """One command line under way."""
+    """One command line under way. Raises `OSError` if it cannot be started."""
 
     def __init__(self, line: str, cwd: str, shell: str) -> None:
         self.output = Output()
-        self._process = subprocess.Popen(
+        process = processes.popen(
             [shell, "-c", line],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=cwd,
-            start_new_session=True,
-            bufsize=0,
+            env=os.environ,
         )
-        self.cancelled = False
+        assert process.stdout is not None
+        self._identity = processes.identify_child(process.pid)
+        self._fd = os.dup(process.stdout.fileno())
+        process.stdout.close()
+        os.set_blocking(self._fd, False)
 
     async def run(self, on_output: Callable[[], None]) -> int:
         """Read until it ends; its exit code, negative for a signal."""
-        assert self._process.stdout is not None
-        fd = self._process.stdout.fileno()
-        os.set_blocking(fd, False)
-        reading = asyncio.create_task(self._read(fd, on_output), name="command-output")
+        reading = asyncio.create_task(self._read(on_output), name="command-output")
         try:
-            code = await asyncio.to_thread(self._process.wait)
-            # something it left in the background may hold the pipe: take what is there, then go
-            await asyncio.wait((reading,), timeout=_PIPE_GRACE)
-            return code
+            code = await processes.wait_exit(self._identity)
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-            self._process.stdout.close()
+            self._leave_pipe()
+        return processes.UNKNOWN_EXIT if code is None else code
 
-    async def _read(self, fd: int, on_output: Callable[[], None]) -> None:
-        loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
-        loop.add_reader(fd, ready.set)
-        try:
-            while True:
-                await ready.wait()
-                ready.clear()
-                with contextlib.suppress(BlockingIOError):
-                    data = os.read(fd, _CHUNK)
-                    if not data:
-                        return
-                    self.output.feed(data)
-                    on_output()
-        finally:
-            loop.remove_reader(fd)
+    async def _read(self, on_output: Callable[[], None]) -> None:
+        while data := await read_some(self._fd):
+            self.output.feed(data)
+            on_output()
 
-    async def cancel(self) -> None:
-        """End the whole process group: TERM, then KILL."""
-        self.cancelled = True
-        self._signal(signal.SIGTERM)
-        for _ in range(int(_PATIENCE / 0.05)):
-            if self._process.poll() is not None:
+    def _leave_pipe(self) -> None:
+        """Take what the command left in the pipe; what it started may hold that, and live on."""
+        taken = 0
+        while taken < _PIPE_MOST:
+            try:
+                data = os.read(self._fd, CHUNK)
+            except BlockingIOError:
                 break
-            await asyncio.sleep(0.05)
-        self._signal(signal.SIGKILL)
+            if not data:
+                os.close(self._fd)
+                return
+            taken += len(data)
+            self.output.feed(data)
+        _discard_output(self._fd)
 
-    def kill(self) -> None:
-        """End it now; for the way out."""
-        self._signal(signal.SIGKILL)
+    async def cancel(self, patience: float = PATIENCE) -> None:
+        """End the whole process group: TERM, then KILL; returns when it is gone."""
+        members = _group(self._identity)
+        processes.signal_group(self._identity, signal.SIGTERM)
+        await asyncio.gather(*(processes.wait_exit(one, patience) for one in members))
+        members = list(dict.fromkeys((*members, *_group(self._identity))))
+        for one in members:
+            processes.signal(one, signal.SIGKILL)
+        await asyncio.gather(*(processes.wait_exit(one, patience) for one in members))
 
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+
+def _group(leader: Identity) -> list[Identity]:
+    """Who is in the group, as long as its leader says that it is the one we started."""
+    if not processes.is_alive(leader):
+        return []
+    table = proctable.read_table().values()
+    return [one.identity for one in table if one.group == leader.pid and not one.zombie]
+
+
+def _discard_output(fd: int) -> None:
+    """Read on for a background process: a closed pipe would end it at its next word."""
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        try:
+            data = os.read(fd, CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            loop.remove_reader(fd)
+            os.close(fd)
+
+    loop.add_reader(fd, read)

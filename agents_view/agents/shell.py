@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
+from collections.abc import Coroutine
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from agents_view.acp.rpc import INVALID_PARAMS, METHOD_NOT_FOUND, IncomingRequest, RpcPeer
+from agents_view.acp.rpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    IncomingRequest,
+    RpcPeer,
+)
 from agents_view.agents import protocol as p
-from agents_view.agents.command import Command
+from agents_view.agents.command import PATIENCE, Command
 from agents_view.agents.history import Exchange, History, directory
 from daemon_client.ids import new_id
 
@@ -25,6 +33,8 @@ _MAX_LINE: Final = 64 << 20
 _LIVE_EVERY: Final = 0.1
 _LIVE_TAIL: Final = 64 << 10
 _ANSWER_TAIL: Final = 4000
+_LAST_PATIENCE: Final = 1.0
+"""Seconds a command has on our way out."""
 
 _OPTIONS: Final = (
     p.PermissionOption(option_id="once", name="Allow once", kind="allow_once"),
@@ -43,8 +53,29 @@ class Session:
         self.history = history
         self.command: Command | None = None
         self.asking: asyncio.Task[bytes] | None = None
+        self.ending: asyncio.Task[None] | None = None
+        self.busy = False
         self.cancelled = False
         self.always: str | None = None
+
+    def begin(self) -> None:
+        """A turn begins, at once: a cancel may be right behind its prompt."""
+        self.busy, self.cancelled, self.ending = True, False, None
+
+    def cancel(self, patience: float) -> None:
+        """End the turn, whatever it is at."""
+        if not self.busy:
+            return
+        self.cancelled = True
+        if self.asking is not None:
+            self.asking.cancel()
+        if self.command is not None and self.ending is None:
+            self.ending = asyncio.create_task(self.command.cancel(patience), name="cancel")
+
+    async def ended(self) -> None:
+        """Wait until a cancel has ended all it was to end."""
+        if self.ending is not None:
+            await self.ending
 
 
 class ShellAgent:
@@ -73,24 +104,27 @@ class ShellAgent:
                 request.fail(METHOD_NOT_FOUND, f"Method not found: {method}")
         except msgspec.MsgspecError as error:
             request.fail(INVALID_PARAMS, str(error))
+        except (OSError, ValueError) as error:
+            request.fail(INTERNAL_ERROR, str(error))
 
     def on_notification(self, method: str, params: bytes) -> None:
         if method == "session/cancel":
             session = self._sessions.get(_session_id(params))
             if session is not None:
-                session.cancelled = True
-                if session.asking is not None:
-                    session.asking.cancel()
-                if session.command is not None:
-                    self._own(session.command.cancel())
+                session.cancel(PATIENCE)
 
     def on_noise(self, text: str) -> None:
         sys.stderr.write(f"not a message: {text[:200]!r}\n")
 
     def on_closed(self, reason: str) -> None:
-        for session in self._sessions.values():
-            if session.command is not None:
-                session.command.kill()
+        """Nothing to do: `serve` ends what runs."""
+
+    async def end(self) -> None:
+        """End every command, politely but soon."""
+        sessions = list(self._sessions.values())
+        for session in sessions:
+            session.cancel(_LAST_PATIENCE)
+        await asyncio.gather(*(session.ended() for session in sessions), return_exceptions=True)
 
     # sessions
 
@@ -107,9 +141,13 @@ class ShellAgent:
 
     def _load(self, request: IncomingRequest) -> None:
         params = msgspec.json.decode(request.params, type=p.LoadSession)
-        history = History(self._folder, Path(params.session_id).name)
+        history = History(self._folder, params.session_id)
+        live = self._sessions.get(params.session_id)
         if not history.exists():
             request.fail(INVALID_PARAMS, f"no session {params.session_id}")
+            return
+        if live is not None and live.busy:
+            request.fail(INVALID_PARAMS, "a turn of this session runs here")
             return
         self._sessions[params.session_id] = Session(params.session_id, params.cwd, history)
         for exchange in history.read():
@@ -119,9 +157,10 @@ class ShellAgent:
     def _replay(self, session_id: str, exchange: Exchange) -> None:
         said = p.Chunk(session_update="user_message_chunk", content=p.Text(text=exchange.prompt))
         self._update(session_id, said)
-        call = _call("tool_call", exchange, exchange.output)
+        call = _call("tool_call", exchange, exchange.output, exchange.exit_code)
         self._update(session_id, call)
-        self._say(session_id, exchange.answer)
+        cut_off = exchange.status == "failed" and not exchange.answer
+        self._say(session_id, "interrupted" if cut_off else exchange.answer)
 
     # a turn
 
@@ -131,51 +170,75 @@ class ShellAgent:
         if session is None:
             request.fail(INVALID_PARAMS, f"no session {params.session_id}")
             return
+        if session.busy:
+            request.fail(INVALID_PARAMS, "a turn of this session runs already")
+            return
         text = "\n".join(block.text for block in params.prompt if block.text)
+        session.begin()
         self._own(self._turn(session, text, request))
 
     async def _turn(self, session: Session, text: str, request: IncomingRequest) -> None:
-        session.cancelled = False
+        """Run it and answer, whatever happens: a turn without an end would hold the session."""
         try:
             await self._run(session, text)
-        except OSError as error:
+            await session.ended()
+        except Exception as error:
             self._say(session.session_id, f"cannot run it: {error}")
         stop = "cancelled" if session.cancelled else "end_turn"
         await self.rpc.drain()
+        session.busy = False
         request.respond(p.Stopped(stop_reason=stop))
 
     async def _run(self, session: Session, text: str) -> None:
-        line = text.strip()
         exchange = Exchange(tool_id=new_id(), prompt=text, status="failed")
-        session.history.add(exchange)
-        if line.startswith("?"):
-            line = line[1:].strip()
-            if not await self._allowed(session, exchange.tool_id, line):
-                answer = "cancelled" if session.cancelled else f"not run: {line}"
-                self._finish(session, msgspec.structs.replace(exchange, answer=answer))
-                return
-        begun = msgspec.structs.replace(exchange, prompt=line, status="in_progress")
+        self._record(session, exchange)
+        asks = text.strip().startswith("?")
+        allowed = not asks or await self._allowed(session, exchange.tool_id, exchange.line)
+        if session.cancelled or not allowed:
+            answer = "cancelled" if session.cancelled else f"not run: {exchange.line}"
+            self._finish(session, msgspec.structs.replace(exchange, answer=answer))
+            return
+        begun = msgspec.structs.replace(exchange, status="in_progress")
         self._update(session.session_id, _call("tool_call", begun, ""))
-        session.command = Command(line, session.cwd, self._shell)
+        try:
+            session.command = Command(exchange.line, session.cwd, self._shell)
+        except OSError as error:
+            failed = msgspec.structs.replace(exchange, answer=f"cannot run it: {error}")
+            self._update(session.session_id, _call("tool_call_update", failed, ""))
+            self._finish(session, failed)
+            return
+        await self._watch(session, session.command, begun)
+
+    async def _watch(self, session: Session, command: Command, begun: Exchange) -> None:
+        """See a command through: its output as it comes, then all of it with the exit code."""
         live = _Live(self, session, begun)
         try:
-            code = await session.command.run(live.changed)
+            code = await command.run(live.changed)
         finally:
             live.stop()
-            command, session.command = session.command, None
+            session.command = None
         output = command.output.text()
         done = msgspec.structs.replace(
             begun,
             output=output,
+            exit_code=code,
             status="completed" if code == 0 else "failed",
             answer=_answer(output, code, cancelled=session.cancelled),
         )
         self._update(session.session_id, _call("tool_call_update", done, output, code))
-        self._finish(session, msgspec.structs.replace(done, prompt=text))
+        self._finish(session, done)
 
     def _finish(self, session: Session, exchange: Exchange) -> None:
         self._say(session.session_id, exchange.answer)
-        session.history.add(exchange)
+        self._record(session, exchange)
+
+    def _record(self, session: Session, exchange: Exchange) -> None:
+        """A command runs even if it cannot be remembered; that is said."""
+        try:
+            session.history.add(exchange)
+        except OSError as error:
+            sys.stderr.write(f"history not kept: {error}\n")
+            sys.stderr.flush()
 
     async def _allowed(self, session: Session, tool_id: str, line: str) -> bool:
         if session.always is not None:
@@ -222,8 +285,8 @@ class ShellAgent:
         """The output so far."""
         self._update(session.session_id, _call("tool_call_update", exchange, text))
 
-    def _own(self, work) -> None:
-        task = asyncio.ensure_future(work)
+    def _own(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -249,7 +312,9 @@ class _Live:
     def _show(self) -> None:
         self._due = None
         command = self._session.command
-        if command is not None:
+        if self._agent.rpc.backlog:
+            self.changed()  # nobody has read the last one yet
+        elif command is not None:
             self._agent.show(self._session, self._exchange, command.output.tail(_LIVE_TAIL))
 
 
@@ -257,11 +322,11 @@ def _call(update: str, exchange: Exchange, output: str, code: int | None = None)
     return p.ToolCall(
         session_update=update,
         tool_call_id=exchange.tool_id,
-        title=exchange.prompt,
+        title=exchange.line,
         kind="execute",
         status=exchange.status,
         content=(p.ToolText(content=p.Text(text=output)),) if output else None,
-        raw_input=p.Input(command=exchange.prompt),
+        raw_input=p.Input(command=exchange.line),
         raw_output=None if code is None else p.Result(exit_code=code),
     )
 
@@ -292,21 +357,27 @@ def _session_id(params: bytes) -> str:
 
 
 async def serve() -> None:
-    """Talk on stdin and stdout until the client goes away."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    """Talk on stdin and stdout until the client goes away or we are told to go; never returns."""
     agent = ShellAgent(directory(os.environ), os.environ.get("SHELL") or "/bin/sh")
-    out = sys.stdout.fileno()
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
 
     async def read() -> bytes:
-        return await reader.read(1 << 16)
+        return await asyncio.to_thread(os.read, 0, 1 << 16)
 
     async def write(data: bytes) -> None:
-        await asyncio.to_thread(_write_all, out, data)
+        await asyncio.to_thread(_write_all, 1, data)
 
     agent.rpc = RpcPeer(read, write, agent, _MAX_LINE)
-    await agent.rpc.run()
+    talking = asyncio.create_task(agent.rpc.run(), name="rpc")
+    leaving = asyncio.create_task(told.wait(), name="told")
+    await asyncio.wait((talking, leaving), return_when=asyncio.FIRST_COMPLETED)
+    await agent.end()
+    # threads that still read or write a pipe would hold back a normal end
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -318,8 +389,6 @@ def _write_all(fd: int, data: bytes) -> None:
 def main() -> None:
     """Entry point of the program."""
     asyncio.run(serve())
-    # a command that ignores everything must not hold our threads, and so us, back
-    os._exit(0)
 
 
 if __name__ == "__main__":

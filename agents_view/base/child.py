@@ -95,7 +95,9 @@ class Child:
 
     async def release(self) -> None:
         """Close every descriptor and end the helpers; the process is gone by now. Repeatable."""
-        self._stdin.transport.abort()  # unsent input would keep the pipe open
+        if self._stdin.transport.get_write_buffer_size():
+            self._stdin.transport.abort()  # unsent input would keep the pipe open
+        self._stdin.close()
         self._stdout_transport.close()
         for task in (self._watching, self._draining):
             task.cancel()

@@ -11,7 +11,7 @@ from daemon_client.text import clean
 
 _LAST: Final = 1 << 62
 
-SortKey = tuple[int | str, ...]
+SortKey = tuple[int, int, int, str, str]
 
 
 class Item(NamedTuple):
@@ -50,11 +50,12 @@ def _newest_first(time_ms: int) -> int:
 
 
 def _key(row: RosterRow, section: Section, title: str) -> SortKey:
+    """Three numbers, title, id in every section: siblings of different sections are compared."""
     created = _newest_first(row.created_at_ms)
     if section == "running":
-        return (created, title, row.session_id)
+        return (created, 0, 0, title, row.session_id)
     activity = _newest_first(row.last_activity_at_ms)
     if section == "idle":
-        return (activity, created, title, row.session_id)
+        return (activity, created, 0, title, row.session_id)
     armed = row.tree_heartbeats.active or row.tree_crons.active
     return (0 if armed else 1, activity, created, title, row.session_id)

@@ -11,10 +11,11 @@ from typing import Final, Literal, NamedTuple
 from agents_view.board.filtering import Predicate, parse_filter
 from agents_view.board.forest import Forest
 from agents_view.board.item import Item, item_of
+from agents_view.board.welcome import lesson
 from daemon_client.roster import RosterRow
 from daemon_client.status import SECTIONS, Section
 
-LineKind = Literal["heading", "session", "summary", "nothing", "blank"]
+LineKind = Literal["heading", "session", "summary", "nothing", "lesson", "blank"]
 
 
 class BoardLine(NamedTuple):
@@ -57,6 +58,8 @@ class BoardModel:
         self.show_archived = False
         self.airy = True
         """Blank lines before headings: where there is room (look.md 4)."""
+        self.installed: tuple[str, ...] = ()
+        """Agents found on this machine, for the empty board."""
         self.lines: list[BoardLine] = []
         self.counts = Counts()
         self.position: dict[str, int] = {}
@@ -186,9 +189,17 @@ class BoardModel:
                 self._add_tree(lines, root, section)
             if not roots:
                 lines.append(BoardLine("nothing", f"nothing:{section}", section=section))
+        if not self.items:
+            self._add_lesson(lines)
         self.lines = lines
         self.position = {line.key: index for index, line in enumerate(lines)}
         self._count(Counts(*(len(groups[section]) for section in SECTIONS)))
+
+    def _add_lesson(self, lines: list[BoardLine]) -> None:
+        """An empty board says what to do; `session_id` carries the number of the line."""
+        lines.append(BoardLine("blank", f"{_BLANK}:lesson"))
+        numbers = map(str, range(len(lesson(self.installed))))
+        lines.extend(BoardLine("lesson", f"lesson:{number}", number) for number in numbers)
 
     def _count(self, counts: Counts) -> None:
         need = sum(1 for key in self._need_you if not self.items[key].row.archived)

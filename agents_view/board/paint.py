@@ -10,6 +10,7 @@ from agents_view.board.columns import LEFT, RIGHT, Columns
 from agents_view.board.ink import FAINT, MUTED, RULE, TEXT, Ink, Piece, cut, width_of
 from agents_view.board.item import Item
 from agents_view.board.model import BoardLine, BoardModel
+from agents_view.board.welcome import MEANING, lesson
 from daemon_client.roster import RosterRow
 from daemon_client.status import Badge, Section, age_text, badges_of, label_of, section_of
 from daemon_client.text import clean
@@ -165,7 +166,10 @@ def paint(
     if line.kind == "heading":
         return _heading(line.section, model.counts.of(line.section), painting)
     if line.kind == "nothing":
-        return [(" " * LEFT, TEXT), ("No agents", FAINT)]
+        return _nothing(line.section, model, painting)
+    if line.kind == "lesson":
+        words = lesson(model.installed)[int(line.session_id)]
+        return cut_line([(" " * LEFT, TEXT), *words], painting.width)
     item = model.items.get(line.session_id)
     if item is None or line.kind == "blank":
         return []
@@ -183,6 +187,20 @@ def _heading(section: Section, count: int, painting: Painting) -> list[Piece]:
     ]
     left = painting.width - width_of(head) - RIGHT
     return [*head, (painting.glyphs.rule * max(0, left), RULE)]
+
+
+def _nothing(section: Section, model: BoardModel, painting: Painting) -> list[Piece]:
+    """A section without rows; on an empty board it explains itself."""
+    if model.items:
+        return [(" " * LEFT, TEXT), ("No agents", FAINT)]
+    glyphs = painting.glyphs
+    mark = {
+        "running": (glyphs.running, Ink("running")),
+        "idle": (glyphs.idle, MUTED),
+        "inactive": (glyphs.inactive, MUTED),
+    }[section]
+    words: list[Piece] = [("   ", TEXT), mark, (" ", TEXT), (MEANING[section], MUTED)]
+    return cut_line(words, painting.width - RIGHT)
 
 
 def _summary(line: BoardLine, parent: Item, model: BoardModel, painting: Painting) -> list[Piece]:

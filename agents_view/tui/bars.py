@@ -91,8 +91,8 @@ def _disconnected(header: Header) -> list[Piece]:
 def key_bar_pieces(
     hints: Sequence[tuple[str, str]], help_key: str, width: int, note: str = ""
 ) -> list[Piece]:
-    """`key word   key word`, as many as fit whole; help always at the right end."""
-    right: list[Piece] = [(help_key, KEY), (" help ", MUTED)]
+    """`key word   key word`, as many as fit whole; help, if any, always at the right end."""
+    right: list[Piece] = [(help_key, KEY), (" help ", MUTED)] if help_key else []
     room = width - width_of(right) - 1
     pieces: list[Piece] = [(" ", TEXT)]
     if note:

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
-_BURST = 5
-_WINDOW = 0.02
+_BURST: Final = 5
+_WINDOW: Final = 0.02
+_AFTER_BURST: Final = 0.1
+SETTLE: Final = 0.05
+"""Seconds after which a key is known not to have begun a burst."""
+
+Later = Callable[[float, Callable[[], None]], object]
+"""A screen's or a widget's `set_timer`."""
 
 
 class KeyGuard:
@@ -32,9 +39,22 @@ class KeyGuard:
         now = self._clock()
         self._keys.append(now)
         if len(self._keys) > _BURST and now - self._keys[0] < _WINDOW * _BURST:
-            self._burst_until = now + self._hold
+            self._burst_until = now + max(self._hold, _AFTER_BURST)
+
+    @property
+    def in_burst(self) -> bool:
+        """Whether keys come, or came just now, faster than a person types them."""
+        return self._clock() < self._burst_until
 
     def allows(self) -> bool:
         """Whether a dangerous key means what it says now."""
         now = self._clock()
         return now - self._changed_at >= self._hold and now >= self._burst_until
+
+    def deliberately(self, later: Later, act: Callable[[], None]) -> None:
+        """Run `act` a moment later, unless its key was not meant or turns out to begin a paste.
+
+        The first keys of a burst cannot be told from single ones when they come.
+        """
+        if self.allows():
+            later(SETTLE, lambda: None if self.in_burst else act())

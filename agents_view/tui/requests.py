@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -24,6 +25,7 @@ class Requests:
     def __init__(self, screen: Marking) -> None:
         self._screen = screen
         self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way: Counter[str] = Counter()
 
     def start(
         self,
@@ -42,7 +44,7 @@ class Requests:
         request: Callable[[], Awaitable[object]],
         done: Callable[[], None] | None,
     ) -> None:
-        self._screen.mark_pending(session_id, True)
+        self._mark(session_id, 1)
         try:
             await request()
         except DaemonError as error:
@@ -50,6 +52,11 @@ class Requests:
             self._screen.tell(clean(error.message + detail, 300), problem=True)
             return
         finally:
-            self._screen.mark_pending(session_id, False)
+            self._mark(session_id, -1)
         if done is not None:
             done()
+
+    def _mark(self, session_id: str, step: int) -> None:
+        """The mark stays until the last of several requests about a session is over."""
+        self._under_way[session_id] += step
+        self._screen.mark_pending(session_id, self._under_way[session_id] > 0)

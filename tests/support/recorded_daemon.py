@@ -1,6 +1,7 @@
 """A daemon on the real wire that serves rows it is given, for tests of the board and benchmarks.
 
-`async with RecordedDaemon(rows) as paths` listens in a home of its own. Stand-alone, so that what
+`async with RecordedDaemon(rows) as paths` listens in a home of its own; `answers` holds what it
+says to a command. Stand-alone, so that what
 is measured does not share its process: `python -m tests.support.recorded_daemon HOME ROWS KIND`;
 it says `ready`, then obeys lines `rate N` (that many row changes a second) and ends with its input.
 """
@@ -113,15 +114,16 @@ class RecordedDaemon:
     def __init__(self, rows: Iterable[RosterRow], home: Path | None = None) -> None:
         self.rows = {row.session_id: row for row in rows}
         self.received: list[c.AnyCommand] = []
+        self.answers: dict[type, AnyResult] = {}
         self._own = home is None
-        self._home = home or Path(tempfile.mkdtemp(prefix="av-"))
+        self.home = home or Path(tempfile.mkdtemp(prefix="av-"))
         self._codec: Codec[FromClient] = Codec(FromClient)
         self._links: list[FrameLink] = []
         self._sequence = 1
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Paths:
-        paths = paths_for(self._home)
+        paths = paths_for(self.home)
         make_private(paths.socket.parent)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(self._accept, str(paths.socket))
@@ -134,7 +136,12 @@ class RecordedDaemon:
             link.abort()
         await asyncio.sleep(0)
         if self._own:
-            shutil.rmtree(self._home, ignore_errors=True)
+            shutil.rmtree(self.home, ignore_errors=True)
+
+    @property
+    def listening(self) -> bool:
+        """Whether somebody could connect now."""
+        return self._server is not None and self._server.is_serving()
 
     def delta(self, *rows: RosterRow, removals: Iterable[str] = ()) -> None:
         """Rows that change or come now, and sessions that go."""
@@ -169,11 +176,12 @@ class RecordedDaemon:
         self._answer(link, message)
 
     def _answer(self, link: FrameLink, request: Request) -> None:
-        result: AnyResult = Done()
-        if isinstance(request.body, c.Pending):
-            result = PendingRequests()
-        elif isinstance(request.body, c.AgentsList):
-            result = AgentsFound(agents=(_AGENT,))
+        usual: dict[type, AnyResult] = {
+            c.Pending: PendingRequests(),
+            c.AgentsList: AgentsFound(agents=(_AGENT,)),
+        }
+        kind = type(request.body)
+        result = self.answers.get(kind) or usual.get(kind) or Done()
         link.send(self._codec.encode(Reply(request_id=request.request_id, result=result)))
         if isinstance(request.body, c.RosterSubscribe):
             for frame in self.snapshot():

@@ -116,7 +116,7 @@ class Turn:
         for action in self.afterwards:
             action()
 
-    def update(self, kind: str, **fields: Any) -> None:
+    def update(self, kind: str, /, **fields: Any) -> None:
         params = {"sessionId": self.session, "update": {"sessionUpdate": kind, **fields}}
         self.wire.send(method="session/update", params=params)
 

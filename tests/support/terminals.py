@@ -6,6 +6,7 @@ that a frame of Textual ends with `CSI ?2026l`. Used by tests and benchmarks.
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -33,6 +34,7 @@ _ANSWERS: Final = (
 )
 _PRIVATE: Final = re.compile(r"\x1b(?:\[[<=>?][0-9;$]*[a-zA-Z]|\[[0-9;]*[tT]|[78])")
 """What pyte would take for text or for something else: private modes, window operations."""
+_UNFINISHED: Final = re.compile(r"\x1b(?:\[[0-9;:<=>?$]*)?$")
 _STOPPED: Final = 5.0
 
 
@@ -59,6 +61,11 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.before = termios.tcgetattr(slave)
         self._asked = 0
+        self._screen = pyte.Screen(*size)
+        self._stream = pyte.Stream(self._screen)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._fed = 0
+        self._unfed = ""
         self.started_at = time.monotonic()
         self.process = subprocess.Popen(
             [*argv],
@@ -136,16 +143,15 @@ class Terminal:
             continue
         return self.process.returncode
 
-    def screen(self) -> pyte.Screen:
-        """The screen as pyte draws all bytes up to now."""
-        screen = pyte.Screen(self.columns, self.rows)
-        text = bytes(self.output).decode("utf-8", "replace")
-        pyte.Stream(screen).feed(_PRIVATE.sub("", text))
-        return screen
-
     def text(self) -> str:
-        """The screen as lines of text."""
-        return "\n".join(self.screen().display)
+        """The screen as lines of text, as pyte draws all bytes up to now."""
+        text = self._unfed + self._decoder.decode(bytes(self.output[self._fed :]))
+        self._fed = len(self.output)
+        unfinished = _UNFINISHED.search(text)
+        end = unfinished.start() if unfinished else len(text)
+        self._unfed = text[end:]
+        self._stream.feed(_PRIVATE.sub("", text[:end]))
+        return "\n".join(self._screen.display)
 
     def hang_up(self) -> None:
         """Close our end: the terminal is gone."""

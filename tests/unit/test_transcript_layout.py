@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from datetime import UTC
 
 import pytest
@@ -11,13 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agents_view.board.ink import Ink, Line, cut, spread, width_of
-from agents_view.board.transcript.draw import draw, fold_of
+from agents_view.board.ink import Ink, cut, spread, width_of
+from agents_view.board.transcript.draw import draw
 from agents_view.board.transcript.frame import FoldState, Frame
-from agents_view.board.transcript.heights import Heights
 from agents_view.board.transcript.prose import ProseLayout
 from agents_view.board.transcript.segments import split_segments
-from agents_view.board.transcript.sheet import Sheet
 from agents_view.board.transcript.wrap import wrap
 from daemon_client.blocks import (
     Block,
@@ -34,39 +31,10 @@ from daemon_client.protocol.transcript import (
     Diff,
     MessageEntry,
     PlanItem,
-    PromptEntry,
-    ToolEntry,
-    TranscriptEntry,
 )
 from daemon_client.transcript_text import render_plain
-from tests.support.transcripts import LOOK_06, NOW_MS, ago, long_transcript, numbered
-
-FRAME = Frame(width=120, now_ms=NOW_MS, tz=UTC)
-HOSTILE = "a\x1b]0;pwned\x07b \x1b[31mred\x1b[0m \u202e[/bold] [@click=app.quit]x[/] \x00\x9b2J"
-
-
-def text_of(line: Line) -> str:
-    return "".join(text for text, _ in line)
-
-
-def drawn(block: Block, fold: FoldState | None = None, frame: Frame = FRAME) -> list[str]:
-    prose = ProseLayout(frame.room(frame.text))
-    lines = draw(block, fold or fold_of(block), frame, prose).lines
-    return [text_of(line).rstrip() for line in lines]
-
-
-def sheet_of(entries: Iterable[TranscriptEntry], width: int = 120, height: int = 36) -> Sheet:
-    sheet = Sheet()
-    sheet.resize(width, height)
-    sheet.tick(NOW_MS, UTC)
-    sheet.feed(entries)
-    sheet.settle()
-    return sheet
-
-
-def view(sheet: Sheet) -> list[str]:
-    return [text_of(line.line).rstrip() for line in sheet.lines()]
-
+from tests.support.drawn import HOSTILE, drawn, sheet_of, text_of, view
+from tests.support.transcripts import LOOK_06, NOW_MS, ago
 
 # --- the picture
 
@@ -362,139 +330,6 @@ def test_cut_and_spread_measure_cells() -> None:
     assert cut("界界界", 5) == "界界…" and cut("abc", 0) == ""
     line = spread([("a" * 20, Ink())], [("right", Ink())], 12)
     assert text_of(tuple(line)) == "aaaa…  right" and width_of(line) == 12
-
-
-# --- the sheet
-
-
-@given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 9)), max_size=40))
-def test_heights_are_prefix_sums(changes: list[tuple[int, int]]) -> None:
-    heights, plain = Heights(), [1] * 20
-    heights.reset(plain)
-    for index, height in changes:
-        heights.set(index, height)
-        plain[index] = height
-        assert heights.top(index) == sum(plain[:index])
-    assert heights.total == sum(plain)
-    for y in range(heights.total):
-        found = heights.index_at(y)
-        assert heights.top(found) <= y < heights.top(found + 1)
-
-
-def whole(entries: list[TranscriptEntry], width: int) -> list[str]:
-    return view(sheet_of(entries, width, 100_000))
-
-
-@pytest.mark.parametrize("width", [50, 80, 120])
-def test_scrolling_shows_every_line_in_order(width: int) -> None:
-    """Whatever was estimated: up line by line from the end, no line is skipped or repeated."""
-    entries = long_transcript(300)
-    expected = whole(entries, width)
-    sheet = sheet_of(entries, width, 20)
-    seen = view(sheet)
-    while sheet.top > 0:
-        sheet.scroll(-7)
-        page = view(sheet)
-        overlap = next(n for n in range(8) if page[n:] == seen[: 20 - n])
-        seen = page[:overlap] + seen
-    assert seen == expected
-
-
-def test_following_stays_at_the_end_and_leaving_it_does_not_jump() -> None:
-    entries = long_transcript(200)
-    sheet = sheet_of(entries[:150], height=20)
-    assert sheet.following and sheet.below == 0
-    sheet.feed(entries[150:160])
-    sheet.settle()
-    assert sheet.following and sheet.below == 0
-    sheet.scroll(-30)
-    before = view(sheet)
-    sheet.feed(entries[160:])
-    sheet.settle()
-    assert view(sheet) == before and not sheet.following and sheet.new_below > 0
-    sheet.to_end()
-    assert sheet.following and sheet.new_below == 0 and sheet.below == 0
-
-
-def test_an_older_page_does_not_move_what_is_read() -> None:
-    entries = long_transcript(300)
-    for cut_at in (101, 102, 103, 104, 105, 106, 107):
-        sheet = sheet_of(entries[cut_at:], height=20)
-        sheet.to_start()
-        before = view(sheet)
-        sheet.feed(entries[:cut_at])
-        sheet.settle()
-        assert view(sheet)[-10:] == before[-10:]
-
-
-def test_resizing_keeps_the_block_at_the_top() -> None:
-    sheet = sheet_of(long_transcript(3000), height=20)
-    sheet.scroll(-400)
-    key = sheet.lines()[5].key
-    sheet.resize(60, 20)
-    sheet.settle()
-    assert key in {line.key for line in sheet.lines()}
-
-
-def test_folding_cycles_and_keeps_the_head_in_place() -> None:
-    entries = numbered(
-        PromptEntry(prompt_id="p", text="x"),
-        ToolEntry(
-            tool_id="t", title="ls", status="completed", output="\n".join(map(str, range(30)))
-        ),
-        *[MessageEntry(text="a\n\n" * 3), PromptEntry(prompt_id="q", text="y")] * 1,
-    )
-    sheet = sheet_of(entries, height=12)
-    tool = next(line.key for line in sheet.lines() if "ls" in text_of(line.line))
-    row = [line.key for line in sheet.lines()].index(tool)
-    for fold in ("open", "all", "folded"):
-        assert sheet.toggle(tool) and sheet.fold(tool) == fold
-        assert [line.key for line in sheet.lines()].index(tool) == row
-    assert not sheet.toggle(sheet.folder.keys()[0])
-
-
-def test_the_cursor_walks_over_blocks_and_through_long_ones() -> None:
-    entries = long_transcript(140)
-    sheet = sheet_of(entries, height=15)
-    seen = [sheet.current()]
-    for _ in range(400):
-        sheet.move_cursor(-1)
-        if sheet.current() != seen[-1]:
-            seen.append(sheet.current())
-    keys = list(sheet.folder.keys())
-    assert seen == [key for key in reversed(keys) if sheet.folder.block(key).seq % 7]
-    for _ in range(400):
-        sheet.move_cursor(1)
-    assert sheet.following
-
-
-def test_an_empty_sheet_has_no_lines() -> None:
-    sheet = sheet_of([])
-    assert sheet.lines() == [] and sheet.current() is None and sheet.total == 0
-    sheet.scroll(-3)
-    sheet.to_start()
-    sheet.to_end()
-    sheet.move_cursor(1)
-    sheet.fold_all()
-
-
-def test_fifty_thousand_entries_stay_light() -> None:
-    entries = long_transcript(50_000)
-    sheet = Sheet()
-    sheet.resize(120, 36)
-    began = time.perf_counter()
-    sheet.feed(entries)
-    sheet.settle()
-    fed = time.perf_counter()
-    sheet.resize(100, 36)
-    sheet.settle()
-    resized = time.perf_counter()
-    for seq in range(50_001, 55_001, 250):  # a second of 5,000 chunks, at 20 frames
-        sheet.feed([MessageEntry(seq=seq + i, at_ms=0, text="word and ") for i in range(250)])
-        sheet.settle()
-        sheet.lines()
-    streamed = time.perf_counter()
-    assert fed - began < 5 and resized - fed < 1 and streamed - resized < 0.7
 
 
 # --- plain text, for `agents-view log`

@@ -84,6 +84,7 @@ class SessionRunner:
         self._login: str | None = None
         self._gone: str | None = None
         self._unconfirmed = False
+        self._replacing: asyncio.Task[None] | None = None
         self._background = 0
         self._last_update_ms = 0
         self._exit_cause = session.exit_cause
@@ -246,15 +247,17 @@ class SessionRunner:
 
     async def _agent_gone(self) -> None:
         """It went away between turns (S51): the next prompt brings it back."""
+        replaced = await self._replaced()
         cause = await self._end_agent()
         await self._set_exit_cause(cause)
         if cause:
             self._notice(cause, "warning")
-        self._wanted = False
+        self._wanted = replaced
         self._changed()
 
     async def _end_agent(self) -> str | None:
         """Stop the process with all it started; how it ended, None for a normal end."""
+        await self._replaced()
         client, self._client, self._agent = self._client, None, None
         stopping = self._gone is None
         self._expire_requests()
@@ -367,12 +370,27 @@ class SessionRunner:
             return
         self._unconfirmed = True
         log.warning("cancel unconfirmed session=%s: agent replaced", self.session.session_id)
+        self._replacing = self._help(self._replace(client))
+        await asyncio.shield(self._replacing)
+        await self._turn_ends(_EXIT_WAIT)
+
+    async def _replace(self, client: AgentClient) -> None:
+        """End an agent that does not obey; that ends its turn, and `_agent_gone` follows."""
         self._agent, self._client = None, None
         self._state = "starting"
         await client.stop((SESSION_TAG, self.session.session_id))
-        await self._turn_ends(_EXIT_WAIT)
-        self._gone = None
-        self._wake.set()
+        await self._memory.ended("interrupted")
+
+    async def _replaced(self) -> bool:
+        """Wait until an agent that did not obey is gone; whether there was one.
+
+        Its sweep goes by the tag, which the next agent of the session carries too.
+        """
+        if self._replacing is None:
+            return False
+        await asyncio.shield(self._replacing)
+        self._replacing = None
+        return True
 
     async def _turn_ends(self, within: float) -> bool:
         try:

@@ -22,6 +22,7 @@ from agents_view.tui.screens.board_actions import BoardActions
 from agents_view.tui.widgets.line import LineBar
 from agents_view.tui.widgets.roster_list import RosterList
 from daemon_client.connection import Link
+from daemon_client.errors import DaemonError
 from daemon_client.status import age_text
 
 _AIRY_FROM = 30
@@ -76,6 +77,19 @@ class BoardScreen(BoardActions, Screen[None]):
         client = self.board_app.client
         client.follow_in_background()
         client.connection.open_in_background()
+        await self._find_agents()
+
+    async def _find_agents(self) -> None:
+        """An empty board names what is installed; without an answer it names nothing."""
+        try:
+            found = await self.board_app.client.service.agents()
+        except DaemonError:
+            return
+        names = (agent.id for agent in found.agents if agent.found and agent.id != "shell")
+        self.model.installed = tuple(names)[:4]
+        if not self.model.items:
+            self.model.rebuild()
+            self.roster.lines_changed()
 
     def _relook(self) -> None:
         self.roster.set_look(self.board_app.look, self.board_app.glyphs)

@@ -38,5 +38,8 @@ class ConfirmArchive(Dialog[bool]):
         pieces += [("; what is under way is cut off, and marked as interrupted.", MUTED)]
         return (Static(self.text_of(pieces), markup=False),)
 
+    def on_mount(self) -> None:
+        self.guard.changed()
+
     def action_archive(self) -> None:
-        self.dismiss(True)
+        self.guard.deliberately(self.set_timer, lambda: self.dismiss(True))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -15,13 +17,18 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from agents_view.board.ink import Ink, Piece
+from agents_view.board.ink import Ink, Piece, cut
+from agents_view.tui.bars import key_bar_pieces
+from agents_view.tui.guard import KeyGuard
 from agents_view.tui.theme import Palette
+from agents_view.tui.widgets.line import LineBar
 
 if TYPE_CHECKING:
     from agents_view.tui.app import AgentsView
 
 T = TypeVar("T")
+
+_TITLE: Final = 64
 
 
 class Choice(msgspec.Struct, kw_only=True, frozen=True):
@@ -36,7 +43,11 @@ class Choice(msgspec.Struct, kw_only=True, frozen=True):
 class DialogButton(Static, can_focus=True):
     """` key  Label `; filled while it has the focus."""
 
-    BINDINGS = [Binding("enter,space", "press", show=False)]
+    BINDINGS = [
+        Binding("enter,space", "press", show=False),
+        Binding("right", "app.focus_next", show=False),
+        Binding("left", "app.focus_previous", show=False),
+    ]
 
     def __init__(self, choice: Choice, shown_key: str) -> None:
         super().__init__(classes="-destructive" if choice.destructive else "", markup=False)
@@ -83,9 +94,10 @@ class Dialog(ModalScreen[T]):
         return ()
 
     def compose(self) -> ComposeResult:
+        self.guard = KeyGuard(self.board_app.settings.ui.key_guard, time.monotonic)
         classes = "dialog -destructive" if self.destructive else "dialog"
         with Vertical(classes=classes) as frame:
-            frame.border_title = Content(f" {self.title_text()} ").markup
+            frame.border_title = self._title()
             with VerticalScroll(classes="dialog-body", can_focus=False):
                 yield from self.body()
             with Horizontal(classes="dialog-buttons"):
@@ -93,10 +105,26 @@ class Dialog(ModalScreen[T]):
                 for choice in self.choices():
                     name = {"escape": "esc"}.get(choice.key, choice.key)
                     yield DialogButton(choice, name)
+        yield LineBar(self._key_bar, lambda: self.look, id="keys")
+
+    def _title(self) -> Content:
+        """Never as markup: a name like `[/ x` is no closing tag."""
+        return Content(f" {cut(self.title_text(), _TITLE)} ")
 
     def retitle(self) -> None:
         """The title changed."""
-        self.query_one(".dialog").border_title = Content(f" {self.title_text()} ").markup
+        self.query_one(".dialog").border_title = self._title()
+
+    def hints(self) -> list[tuple[str, str]]:
+        """What the key bar says."""
+        buttons = [(choice.key, choice.label.lower()) for choice in reversed(self.choices())]
+        return [("tab", "next"), *buttons]
+
+    def _key_bar(self, width: int) -> list[Piece]:
+        return key_bar_pieces(self.hints(), "", width)
+
+    def on_key(self, event: events.Key) -> None:
+        self.guard.pressed()
 
     def action_keep(self) -> None:
         """Leave without doing anything."""

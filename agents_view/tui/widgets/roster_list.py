@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from agents_view.board.columns import columns_for
-from agents_view.board.ink import Ink, Piece
+from agents_view.board.ink import TEXT, Ink, Piece
 from agents_view.board.model import BoardLine, BoardModel
 from agents_view.board.paint import Glyphs, Painting, paint
 from agents_view.tui.strips import blank, strip_of
@@ -178,6 +178,9 @@ class RosterList(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         index = y + self.scroll_offset.y
         width = self.size.width
+        if self.too_small:
+            note = [("too small: 30 × 5", TEXT)] if y == 0 else []
+            return strip_of(note, width, self.palette)
         if index >= len(self.model.lines):
             return blank(width, self.palette)
         line = self.model.lines[index]
@@ -189,6 +192,11 @@ class RosterList(ScrollView, can_focus=True):
         if strip is None:
             strip = self._cache[key] = self._draw(line, ground, width)
         return strip
+
+    @property
+    def too_small(self) -> bool:
+        """Nothing sensible can be shown (spec 03.1)."""
+        return self.app.size.width < 30 or self.app.size.height < 5
 
     def _ground(self, line: BoardLine) -> str:
         if line.key != self.selected:

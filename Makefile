@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.ready-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint format bench real-agents snapshots docs clean
+.PHONY: run test lint format bench reliability real-agents snapshots docs clean
 
 run: $(READY)
 	@$(BIN)/agents-view
@@ -35,6 +35,9 @@ lint: $(DEV_READY)
 format: $(DEV_READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+reliability: $(DEV_READY)
+	$(BIN)/python -m pytest -m reliability -n 2 $(ARGS)
 
 real-agents: $(DEV_READY)
 	$(BIN)/python -m pytest -m real_agent $(ARGS)

@@ -24,7 +24,10 @@ ROOT: Final = Path(__file__).parents[1]
 
 
 class Figure(msgspec.Struct, kw_only=True, frozen=True):
-    """One line of the table. `goal` bounds `judged`: the ratio to the baseline, or the value."""
+    """One line of the table. `goal` bounds `judged`: the ratio to the baseline, or the value.
+
+    `at_most` bounds the value as well.
+    """
 
     name: str
     value: float
@@ -32,6 +35,7 @@ class Figure(msgspec.Struct, kw_only=True, frozen=True):
     goal: float
     baseline: float | None = None
     by_value: bool = False
+    at_most: float | None = None
     note: str = ""
 
     @property
@@ -45,7 +49,8 @@ class Figure(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def ok(self) -> bool:
-        return self.judged <= self.goal
+        bounded = self.at_most is None or self.value < self.at_most
+        return bounded and self.judged <= self.goal
 
 
 class Size(msgspec.Struct, kw_only=True, frozen=True):

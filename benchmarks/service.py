@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -32,12 +32,20 @@ def measure(size: Size) -> Iterator[Figure]:
         yield from asyncio.run(_big(home, size))
     with homes.new_home() as home:
         yield asyncio.run(_ls(home, size))
-    with homes.new_home() as home:
-        with subprocess.Popen([sys.executable, "-c", _BARE], stdout=subprocess.PIPE) as bare:
-            assert bare.stdout is not None
-            bare.stdout.readline()
-            yield from asyncio.run(_working(home, size, bare.pid))
-            bare.terminate()
+    with homes.new_home() as home, _bare() as bare:
+        yield from asyncio.run(_working(home, size, bare))
+
+
+@contextmanager
+def _bare() -> Iterator[int]:
+    """The pid of a process that has asyncio and msgspec and does nothing."""
+    with subprocess.Popen([sys.executable, "-c", _BARE], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            process.terminate()
 
 
 async def fill(paths: Paths, count: int) -> None:

@@ -19,7 +19,7 @@ WorkerState = Literal["starting", "ready", "recovering", "stopping", "failed"]
 WaitingKind = Literal["permission", "question", "login"]
 
 
-class Waiting(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+class Waiting(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
     """What a session waits for a person for, since when (ms UTC)."""
 
     kind: WaitingKind
@@ -28,7 +28,7 @@ class Waiting(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     request_id: str = ""
 
 
-class Schedule(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+class Schedule(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
     """Counts of jobs by status, and the soonest firing of the armed ones (ms UTC)."""
 
     active: int = 0
@@ -36,7 +36,7 @@ class Schedule(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     next_at_ms: int | None = None
 
 
-class TaskFacts(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+class TaskFacts(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
     """The session's latest task: its status is a fact about the task, never about the row."""
 
     task_id: str
@@ -45,8 +45,12 @@ class TaskFacts(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     reason: str | None = None
 
 
-class RosterRow(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """The facts about one session (spec 01). Times are ms UTC; all but the id have defaults."""
+class RosterRow(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
+    """The facts about one session (spec 01). Times are ms UTC; all but the id have defaults.
+
+    Not tracked by the garbage collector: ten thousand of them would make each of its rounds long,
+    and what holds only frozen values cannot be in a cycle.
+    """
 
     session_id: SessionId
     # identity and place

@@ -160,7 +160,7 @@ def test_delete_dialog(picture, size: tuple[int, int]) -> None:
         "Delete fix-flaky-tests?",
         "2 subagents           1 working: bisect-regression",
         "1 queued prompt       then update CHANGELOG.md",
-        "/home/u/src/core and every file in it",
+        "~/src/core and every file in it",
         "7 days in the trash",
         size=size,
         keys=pressing("j", "d", then=lambda: "Goes with it" in board.text()),

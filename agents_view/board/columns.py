@@ -47,7 +47,7 @@ def columns_for(width: int) -> Columns:
         badges=0,
         age=0,
         cwd=0,
-        countdowns=width >= 45,
+        countdowns=False,
         narrow=True,
     )
 

@@ -44,6 +44,12 @@ def title_of(row: RosterRow) -> str:
     return f"{clean(row.agent, 40)} {short_id(row.session_id)}"
 
 
+def spawn_key(item: Item) -> tuple[int, str, str]:
+    """Children stand in the order they were spawned, whatever they do. Invalid times sort last."""
+    created = item.row.created_at_ms
+    return (created if created > 0 else _LAST, item.title, item.row.session_id)
+
+
 def _newest_first(time_ms: int) -> int:
     """Invalid times sort last."""
     return -time_ms if time_ms > 0 else _LAST

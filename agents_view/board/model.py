@@ -5,12 +5,14 @@ Pure, and fast where it matters: a change that moves no line rebuilds nothing (R
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
 from agents_view.board.filtering import Predicate, parse_filter
 from agents_view.board.forest import Forest
-from agents_view.board.item import Item, item_of
+from agents_view.board.item import Item, item_of, spawn_key
+from agents_view.board.selection import survivor
+from agents_view.board.upcoming import Upcoming
 from agents_view.board.welcome import lesson
 from daemon_client.roster import RosterRow
 from daemon_client.status import SECTIONS, Section
@@ -47,6 +49,7 @@ class Counts(NamedTuple):
 
 
 _BLANK: Final = "blank"
+_TEACHING: Final = 24
 
 
 class BoardModel:
@@ -55,9 +58,14 @@ class BoardModel:
     def __init__(self) -> None:
         self.items: dict[str, Item] = {}
         self.expanded: set[str] = set()
+        self.complete = False
+        """Whether a whole roster was received: before that nobody may say that there is none."""
+        self.upcoming = Upcoming()
         self.show_archived = False
         self.airy = True
         """Blank lines before headings: where there is room (look.md 4)."""
+        self.height = 24
+        """Lines of the terminal: an empty board is airy earlier, it has little to show."""
         self.installed: tuple[str, ...] = ()
         """Agents found on this machine, for the empty board."""
         self.lines: list[BoardLine] = []
@@ -66,6 +74,8 @@ class BoardModel:
         self._filter_text = ""
         self._filter: Predicate | None = None
         self._forest = Forest({})
+        self._whole = self._forest
+        """The same without the filter: how many there are does not depend on what is shown."""
         self._need_you: set[str] = set()
         self._unread: set[str] = set()
 
@@ -75,7 +85,10 @@ class BoardModel:
         """A whole new roster."""
         self.items = {row.session_id: item_of(row) for row in rows}
         self._need_you = {k for k, i in self.items.items() if i.row.waiting is not None}
-        self._unread = {k for k, i in self.items.items() if i.row.unread}
+        self._unread = {k for k, i in self.items.items() if i.row.unread and not i.row.archived}
+        self.upcoming.clear()
+        for item in self.items.values():
+            self.upcoming.take(item.row)
         self.rebuild()
 
     def update(self, changed: Iterable[RosterRow], removed: Iterable[str]) -> bool:
@@ -85,19 +98,25 @@ class BoardModel:
             moved |= self.items.pop(key, None) is not None
             self._need_you.discard(key)
             self._unread.discard(key)
+            self.upcoming.drop(key)
         for row in changed:
             key, fresh = row.session_id, item_of(row)
             before = self.items.get(key)
             self.items[key] = fresh
             moved |= before is None or before.place != fresh.place
-            moved |= self._filter is not None and before is not None and before.row != row
+            moved = moved or self._lets_through(before) != self._lets_through(fresh)
+            self.upcoming.take(row)
             (self._need_you.add if row.waiting is not None else self._need_you.discard)(key)
-            (self._unread.add if row.unread else self._unread.discard)(key)
+            new = row.unread and not row.archived
+            (self._unread.add if new else self._unread.discard)(key)
         if moved:
             self.rebuild()
         else:
             self._count(self.counts)
         return moved
+
+    def _lets_through(self, item: Item | None) -> bool:
+        return self._filter is None or (item is not None and self._filter(item.row))
 
     # what a person chose
 
@@ -132,8 +151,8 @@ class BoardModel:
         return bool(self._forest.children.get(session_id))
 
     def child_count(self, session_id: str) -> int:
-        """All descendants."""
-        return len(self._forest.below(session_id))
+        """All descendants, filtered or not (R33)."""
+        return len(self._whole.below(session_id))
 
     def waiting(self) -> list[str]:
         """Who needs a person, the longest wait first."""
@@ -161,20 +180,20 @@ class BoardModel:
                 return line.key
         return None
 
-    def nearest(self, key: str, index: int) -> str | None:
-        """The selection after a rebuild: the same key, else the neighbour of where it was."""
-        if key in self.position:
-            return key
-        after = (line.key for line in self.lines[max(0, index) :] if line.selectable)
-        before = (line.key for line in reversed(self.lines[: max(0, index)]) if line.selectable)
-        return next(after, None) or next(before, None)
+    def nearest(self, key: str, before: Sequence[BoardLine], index: int) -> str | None:
+        """The selection after a rebuild; `before` are the lines as they were shown (R40)."""
+        kept = survivor(key, before, index, self.position, self.items)
+        return kept or next((line.key for line in self.lines if line.selectable), None)
 
     # building
 
     def rebuild(self) -> None:
         """All lines anew."""
-        shown = self._shown()
-        self._forest = Forest(shown)
+        everything = self._unarchived()
+        self._whole = self._forest = Forest(everything)
+        if self._filter is not None:
+            self._forest = Forest(self._filtered(everything, self._filter))
+        airy = self.airy or (not self.items and self.height >= _TEACHING)
         groups: dict[Section, list[Item]] = {section: [] for section in SECTIONS}
         for root in self._forest.roots:
             groups[root.section].append(root)
@@ -182,14 +201,14 @@ class BoardModel:
         for section in SECTIONS:
             roots = groups[section]
             roots.sort(key=lambda item: item.key)
-            if self.airy:
+            if airy:
                 lines.append(BoardLine("blank", f"{_BLANK}:{section}"))
             lines.append(BoardLine("heading", f"heading:{section}", section=section))
             for root in roots:
                 self._add_tree(lines, root, section)
             if not roots:
                 lines.append(BoardLine("nothing", f"nothing:{section}", section=section))
-        if not self.items:
+        if not self.items and self.complete:
             self._add_lesson(lines)
         self.lines = lines
         self.position = {line.key: index for index, line in enumerate(lines)}
@@ -203,19 +222,19 @@ class BoardModel:
 
     def _count(self, counts: Counts) -> None:
         need = sum(1 for key in self._need_you if not self.items[key].row.archived)
-        new = sum(1 for key in self._unread if not self.items[key].row.archived)
-        self.counts = counts._replace(need_you=need, unread=new)
+        self.counts = counts._replace(need_you=need, unread=len(self._unread))
 
-    def _shown(self) -> dict[str, Item]:
-        """What the filter and the archive switch let through, with all its ancestors."""
-        items = self.items
-        if not self.show_archived:
-            items = {key: item for key, item in items.items() if not item.row.archived}
-        if self._filter is None:
-            return items
+    def _unarchived(self) -> dict[str, Item]:
+        """What the archive switch lets through."""
+        if self.show_archived:
+            return self.items
+        return {key: item for key, item in self.items.items() if not item.row.archived}
+
+    def _filtered(self, items: dict[str, Item], matches: Predicate) -> dict[str, Item]:
+        """What matches, with all its ancestors (2.6)."""
         kept: dict[str, Item] = {}
         for key, item in items.items():
-            if key not in kept and self._filter(item.row):
+            if key not in kept and matches(item.row):
                 current: Item | None = item
                 while current is not None and current.row.session_id not in kept:
                     kept[current.row.session_id] = current
@@ -235,7 +254,7 @@ class BoardModel:
         lines.append(BoardLine("summary", f"below:{parent}", parent, section, depth, guide))
         if parent not in self.expanded and self._filter is None:
             return
-        children = sorted(self._forest.children[parent], key=lambda i: (i.row.created_at_ms, i.key))
+        children = sorted(self._forest.children[parent], key=spawn_key)
         for number, child in enumerate(children):
             key = child.row.session_id
             last = number == len(children) - 1

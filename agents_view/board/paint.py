@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 import msgspec
@@ -191,8 +192,9 @@ def _heading(section: Section, count: int, painting: Painting) -> list[Piece]:
 
 def _nothing(section: Section, model: BoardModel, painting: Painting) -> list[Piece]:
     """A section without rows; on an empty board it explains itself."""
-    if model.items:
-        return [(" " * LEFT, TEXT), ("No agents", FAINT)]
+    if model.items or not model.complete:
+        word = "No agents" if model.complete else painting.glyphs.pending
+        return [(" " * LEFT, TEXT), (word, FAINT)]
     glyphs = painting.glyphs
     mark = {
         "running": (glyphs.running, Ink("running")),
@@ -235,7 +237,7 @@ def _session(line: BoardLine, item: Item, painting: Painting, *, pending: bool) 
         pieces += [("  ", TEXT), *_padded([(cut(clean(row.agent, 60), columns.agent), FAINT)], 8)]
     pieces += [("  ", TEXT), *_label_and_badges(row, painting)]
     if columns.age:
-        age = cut(_age(row, painting.now_ms), columns.age)
+        age = cut(row_age(row, painting.now_ms), columns.age)
         pieces += [(" " * columns.before_age + age.rjust(columns.age), FAINT)]
     if columns.cwd:
         pieces += [("  ", TEXT), (_short_cwd(row.cwd, columns.cwd, painting.home), FAINT)]
@@ -314,7 +316,7 @@ def _padded(pieces: list[Piece], width: int) -> list[Piece]:
     return [*pieces, (" " * missing, TEXT)] if missing > 0 else pieces
 
 
-def _age(row: RosterRow, now_ms: int) -> str:
+def row_age(row: RosterRow, now_ms: int) -> str:
     """How long the turn lasts, else how long ago something happened."""
     since = row.turn_started_at_ms or row.last_activity_at_ms
     if row.waiting is not None:
@@ -322,6 +324,7 @@ def _age(row: RosterRow, now_ms: int) -> str:
     return age_text(now_ms - since) if since > 0 else ""
 
 
+@functools.lru_cache(2048)
 def _short_cwd(cwd: str, width: int, home: str) -> str:
     """`~` for the home directory; cut from the left: the end of a path tells most."""
     path = clean(cwd, 1000)

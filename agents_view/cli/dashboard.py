@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from pathlib import Path
@@ -32,6 +33,7 @@ def dashboard(args: argparse.Namespace) -> int:
     paths = paths_for()
     loaded = load_settings(paths.config_file)
     banner = "\n".join(str(problem) for problem in loaded.problems[:3])
+    gc.disable()  # nothing made until the first frame is garbage; the app enables it again
     from agents_view.tui.app import run
 
     if not args.embedded:

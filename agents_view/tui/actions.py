@@ -15,7 +15,7 @@ Where = Literal["board", "transcript", "composer", "queue"]
 KEY_NAMES: Final = {
     "question_mark": "?", "slash": "/", "exclamation_mark": "!", "escape": "esc",
     "space": "space", "colon": ":", "up": "↑", "down": "↓", "left": "←", "right": "→",
-    "pageup": "pgup", "pagedown": "pgdn", "delete": "del",
+    "pageup": "pgup", "pagedown": "pgdn", "delete": "del", "f1": "F1",
 }  # fmt: skip
 
 
@@ -101,13 +101,13 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action(id="board.repaint", keys=("ctrl+l",), label="repaint", group="Board", where=_BOARD,
            method="repaint"),
     Action(id="board.palette", keys=("ctrl+p", "colon"), label="command palette", group="Board",
-           where=_BOARD, method="palette", palette=False),
+           where=_BOARD, method="palette", word="all commands", bar=20, palette=False),
     Action(id="board.help", keys=("question_mark", "f1"), label="help", group="Board",
            where=_BOARD, method="help"),
     Action(id="board.back", keys=("escape",), label="leave the filter", group="Board",
            where=_BOARD, method="back", palette=False),
     Action(id="app.quit", keys=("q",), label="quit (sessions live on)", group="Board",
-           where=_BOARD, method="quit"),
+           where=_BOARD, method="quit", word="quit", bar=21),
     # --- the session screen; its handlers are on the screen, whichever widget has the focus
     Action(id="prompt.send", keys=("enter",), label="send, or queue behind the turn",
            group="Write", where=_COMPOSER, method="screen.send", palette=False),

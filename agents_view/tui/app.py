@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
 
 from textual.app import App
+from textual.binding import Binding
+from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
 
 from agents_view.base.settings import Settings
 from agents_view.board.paint import ASCII, UNICODE, Glyphs
 from agents_view.tui import terminal
+from agents_view.tui.actions import key_name
 from agents_view.tui.clock import Now, wall_clock_ms
 from agents_view.tui.keymap import Keymap, build_keymap
 from agents_view.tui.messages import LinkChanged, RosterChanged, Tick
@@ -25,6 +29,8 @@ from daemon_client.roster import RosterChange
 from daemon_client.text import clean
 
 _FRAME = 0.05
+_SETTLED = 1.0
+"""Seconds after the start when what lives as long as the program has been made."""
 
 
 class AgentsView(App[int]):
@@ -35,6 +41,7 @@ class AgentsView(App[int]):
     PAUSE_GC_ON_SCROLL = True
     COMMAND_PALETTE_BINDING = "ctrl+backslash"
     CSS_PATH = "app.tcss"
+    BINDINGS = [Binding("ctrl+z", "suspend_process", show=False)]
 
     def __init__(
         self,
@@ -102,6 +109,8 @@ class AgentsView(App[int]):
         terminal.save_title()
 
     def on_ready(self) -> None:
+        if not self.is_headless:
+            self.set_timer(_SETTLED, _collect_garbage_again)
         if self._ticking:
             self.set_interval(1.0, self._second)
         for problem in self.keys.problems:
@@ -114,8 +123,21 @@ class AgentsView(App[int]):
             terminal.leave_if_lost()
         self._beat = not self._beat
         animate = self.settings.ui.animations and not self.no_color and not self.glyphs.ascii
-        for screen in self.screen_stack:
+        for screen in self._shown():
             screen.post_message(Tick(self.now(), beat=animate and self._beat))
+
+    def _shown(self) -> list[Screen]:
+        """Our screens that can be seen now, the uppermost first.
+
+        A screen below another whole one hears nothing: Textual would repaint all of what is above
+        for each message.
+        """
+        shown: list[Screen] = []
+        for screen in reversed(self.screen_stack[1:]):
+            shown.append(screen)
+            if not isinstance(screen, ModalScreen):
+                break
+        return shown
 
     def set_window_title(self, need_you: int) -> None:
         """`2 need you · agents-view`, for whoever looks at another window."""
@@ -138,17 +160,38 @@ class AgentsView(App[int]):
         changed, removed = frozenset(self._changed - self._removed), frozenset(self._removed)
         self._changed.clear()
         self._removed.clear()
-        for screen in self.screen_stack:
+        shown = self._shown()
+        for screen in shown:
             screen.post_message(RosterChanged(changed, removed, whole=False))
+        for screen in self.screen_stack:
+            if isinstance(screen, BoardScreen) and screen not in shown:
+                screen.take_unseen(changed, removed)
 
     def _link(self, state: LinkState) -> None:
-        for screen in self.screen_stack:
+        for screen in self._shown():
             screen.post_message(LinkChanged(state))
 
     def action_suspend_process(self) -> None:
         """Back to the shell; `fg` continues."""
+        if self.is_headless or not terminal.has_shell():
+            self.notify("there is no shell to go back to", markup=False)
+            return
         with self.suspend():
+            terminal.restore_title()
             os.kill(os.getpid(), signal.SIGSTOP)
+            terminal.save_title()
+            terminal.set_title(self._title or "agents-view")
+
+    def action_help_quit(self) -> None:
+        """ctrl+c never ends anything; it says what does."""
+        key = key_name(self.keys.of("app.quit")[0])
+        self.notify(f"{key} leaves the board · sessions live on", markup=False)
+
+
+def _collect_garbage_again() -> None:
+    """Without the modules and the roster: a round over all of them would hold up a key for long."""
+    gc.freeze()
+    gc.enable()
 
 
 def _utf8() -> bool:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
 
-from agents_view.board.ink import FAINT, KEY, MUTED, TEXT, Ink, Piece, cut_pieces, width_of
+from agents_view.board.ink import FAINT, KEY, MUTED, TEXT, Ink, Piece, cut, cut_pieces, width_of
 from agents_view.board.model import Counts
 from agents_view.board.paint import Glyphs
+from agents_view.board.upcoming import Firing
 from agents_view.tui.actions import key_name
 from daemon_client.connection import Link, LinkState
-from daemon_client.status import age_text
+from daemon_client.status import age_text, countdown_text
 
+_NEXT_NAME = 24
 CHIP = Ink("chipink", bg="chip", bold=True)
 
 
@@ -28,10 +30,12 @@ class Header(msgspec.Struct, kw_only=True, frozen=True):
     embedded: bool = False
     host: str = "local"
     recording: str = ""
+    soonest: Firing | None = None
+    soonest_title: str = ""
 
 
 def header_pieces(header: Header, width: int) -> list[Piece]:
-    """Name, chip, counts (or how the connection stands); at the right host and clock."""
+    """Name, chip, counts (or how the link stands); at the right what fires next, host, clock."""
     counts, glyphs = header.counts, header.glyphs
     left: list[Piece] = [(" ", TEXT)]
     if width >= 60:
@@ -41,21 +45,44 @@ def header_pieces(header: Header, width: int) -> list[Piece]:
         left.append(("   ", TEXT))
     if counts.need_you:
         text = f" {counts.need_you} need{'s' if counts.need_you == 1 else ''} you "
-        left += [(text if width >= 60 else f" ? {counts.need_you} ", CHIP), ("   ", TEXT)]
+        left += [(text if width >= 60 else f" ? {counts.need_you} ", CHIP), ("  ", TEXT)]
     if header.link.link is Link.UP:
         left += _counts(counts, glyphs, words=width >= 72)
     else:
         left += _disconnected(header)
     if header.recording:
         left += [("   ", TEXT), (header.recording, Ink("error", bold=True))]
-    clock = datetime.fromtimestamp(header.now_ms / 1000).strftime("%H:%M")
-    for right in ([(header.host, FAINT), ("  ", TEXT), (clock, FAINT)], [(clock, FAINT)], []):
+    for right in _rights(header):
         room = width - width_of(right) - 1
         if width_of(left) + (2 if right else 0) <= room or not right:
             left = cut_pieces(left, room)
             gap = room - width_of(left)
             return [*left, (" " * gap, TEXT), *right, (" ", TEXT)]
     return left
+
+
+def _rights(header: Header) -> Iterator[list[Piece]]:
+    """The right end, ever shorter: without host, name of the next, the next, the clock."""
+    at = datetime.fromtimestamp(header.now_ms / 1000)
+    clock: list[Piece] = [(at.strftime("%H:%M"), MUTED)]
+    gap: Piece = ("   ", TEXT)
+    if header.soonest is not None and header.link.link is Link.UP:
+        yield [*_next(header, name=True), gap, (header.host, MUTED), ("  ", TEXT), *clock]
+        yield [*_next(header, name=True), gap, *clock]
+        yield [*_next(header, name=False), gap, *clock]
+    else:
+        yield [(header.host, MUTED), ("  ", TEXT), *clock]
+    yield clock
+    yield []
+
+
+def _next(header: Header, *, name: bool) -> list[Piece]:
+    assert header.soonest is not None
+    glyphs = header.glyphs
+    mark = glyphs.heartbeat if header.soonest.kind == "heartbeat" else glyphs.cron
+    left = countdown_text(header.soonest.at_ms - header.now_ms)
+    title = f"{cut(header.soonest_title, _NEXT_NAME)} " if name else ""
+    return [("next ", MUTED), (f"{mark} ", Ink("schedule")), (f"{title}{left}", TEXT)]
 
 
 def _counts(counts: Counts, glyphs: Glyphs, *, words: bool) -> list[Piece]:

@@ -51,10 +51,14 @@ class KeyGuard:
         now = self._clock()
         return now - self._changed_at >= self._hold and now >= self._burst_until
 
-    def deliberately(self, later: Later, act: Callable[[], None]) -> None:
+    def deliberately(self, later: Later, act: Callable[[], object]) -> None:
         """Run `act` a moment later, unless its key was not meant or turns out to begin a paste.
 
         The first keys of a burst cannot be told from single ones when they come.
         """
         if self.allows():
-            later(SETTLE, lambda: None if self.in_burst else act())
+            later(SETTLE, lambda: self._act(act))
+
+    def _act(self, act: Callable[[], object]) -> None:
+        if not self.in_burst:
+            act()

@@ -41,6 +41,16 @@ def leave_if_lost() -> None:
         os._exit(129)
 
 
+def has_shell() -> bool:
+    """Whether a shell of this terminal would continue us: a stop could not be undone without."""
+    parent = os.getppid()
+    try:
+        same_session = os.getsid(parent) == os.getsid(0)
+        return same_session and os.getpgid(parent) != os.getpgid(0)
+    except OSError:
+        return False
+
+
 def set_title(text: str) -> None:
     """The window's title; our own sequence, the text is cleaned before."""
     _write(f"\x1b]2;{text}\x07")

@@ -181,15 +181,19 @@ class Palette:
         return style
 
     def _make(self, ink: Ink, ground: str) -> Style:
-        selected = ground in ("sel", "selblur")
+        reverse = ground in ("sel", "selblur") and self.reverse_selection
+        # reversed, every grey would become a ground of its own: one colour for the whole line
+        token = "text" if reverse else ink.fg
         return Style(
-            color=RichColor.parse(self.tokens.get(ink.fg, self.tokens["text"])),
+            color=RichColor.parse(self.tokens.get(token, self.tokens["text"])),
             bgcolor=RichColor.parse(self.tokens.get(ground, self.tokens["bg"])),
             bold=ink.bold or None,
             italic=ink.italic or None,
             underline=ink.underline or None,
-            reverse=True if selected and self.reverse_selection else None,
+            reverse=reverse or None,
         )
 
-    def color(self, token: str) -> str:
-        return self.tokens[token]
+    def ink_alone(self, ink: Ink) -> Style:
+        """The style without a ground, for text on whatever a widget's own ground is."""
+        style = self.style(ink)
+        return Style(color=style.color, bold=style.bold, italic=style.italic)

@@ -72,7 +72,7 @@ async def test_a2_a_start_that_takes_too_long_fails_visibly_and_retry_sends_the_
     ("command", "expected"),
     [
         ("no-such-agent", ("no-such-agent is not on PATH", "install it: npm i nothing")),
-        ("/etc/hostname", ("is not executable",)),
+        ("/etc/passwd", ("is not executable",)),
         ("/bin/false", ("/bin/false", "exit code 1")),
     ],
 )

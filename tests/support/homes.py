@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -34,7 +36,17 @@ def new_home() -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def processes_of(home: Path) -> list[psutil.Process]:
+class Running(NamedTuple):
+    """A process as it was when it was seen: it may be gone by now."""
+
+    pid: int
+    words: list[str]
+
+    def cmdline(self) -> list[str]:
+        return self.words
+
+
+def processes_of(home: Path) -> list[Running]:
     """Every process that belongs to the instance: by its command line or its environment."""
     found = []
     mine = str(home)
@@ -47,7 +59,7 @@ def processes_of(home: Path) -> list[psutil.Process]:
             if any(mine in word for word in words[1:]) or mine in tags.get(
                 "AGENTS_VIEW_SOCKET", ""
             ):
-                found.append(process)
+                found.append(Running(process.pid, words))
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return found
@@ -72,10 +84,8 @@ def kill_all(home: Path) -> None:
         if not found:
             return
         for process in found:
-            try:
-                process.send_signal(signal.SIGKILL)
-            except psutil.NoSuchProcess:
-                continue
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
         time.sleep(0.02)
     raise AssertionError(f"processes left behind: {[p.cmdline() for p in processes_of(home)]}")
 

@@ -199,7 +199,7 @@ class RecordedDaemon:
 
 
 async def _changes(daemon: RecordedDaemon, rate: int) -> None:
-    """`rate` row changes a second, in batches, over all rows in turn."""
+    """`rate` changes a second that move no row, in batches, over all rows in turn."""
     keys, place = list(daemon.rows), 0
     each = max(1, int(rate * _BATCH_SECONDS))
     while True:
@@ -208,8 +208,11 @@ async def _changes(daemon: RecordedDaemon, rate: int) -> None:
         for _ in range(each):
             row = daemon.rows[keys[place % len(keys)]]
             place += 7
-            label = f"step {place}"
-            batch.append(msgspec.structs.replace(row, tool_label=label, queued=place % 3))
+            count = row.message_count + 1
+            fresh = msgspec.structs.replace(
+                row, message_count=count, tool_label=f"step {count}", unread=not row.unread
+            )
+            batch.append(fresh)
         daemon.delta(*batch)
 
 

@@ -19,11 +19,10 @@ from tests.support.talk import (
     Talk,
     given,
     talk,
-    utc,
 )
 from tests.support.transcripts import LOOK_06, NOW_MS, ago, long_transcript
 
-__all__ = ["talk", "utc"]
+__all__ = ["talk"]
 
 
 # --- opening

@@ -21,10 +21,9 @@ from tests.support.talk import (
     Talk,
     given,
     talk,
-    utc,
 )
 
-__all__ = ["talk", "utc"]
+__all__ = ["talk"]
 
 
 # --- writing

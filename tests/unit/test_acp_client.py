@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -34,7 +35,8 @@ LIMITS = AgentLimits(
     configure_timeout=20,
     stop_step=0.5,
 )
-TAG = ("AGENTS_VIEW_SESSION_ID", "test-acp-client")
+TAG = ("AGENTS_VIEW_SESSION_ID", uuid.uuid4().hex)
+"""Another one in each test process: what carries it is swept."""
 
 SCHEMAS = {
     "initialize": sdk.InitializeRequest,

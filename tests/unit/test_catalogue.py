@@ -27,7 +27,7 @@ def program(folder: Path, name: str, text: str = "#!/bin/sh\necho 1.2.3\n") -> P
 
 def test_08_4_the_known_agents_are_there_with_all_a_person_needs() -> None:
     agents = load_catalogue({}).agents
-    assert KNOWN == set(agents)
+    assert set(agents) == KNOWN
     for key, entry in agents.items():
         assert entry.label, key
         assert key == SHELL or (entry.command and entry.install_hint), key

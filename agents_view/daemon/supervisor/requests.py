@@ -28,6 +28,9 @@ Handler = Callable[[Daemon, Call, Any], Awaitable[AnyResult]]
 _AT_ONCE = 64
 """Requests of one connection under way; more are answered `busy`."""
 
+_PASSING = (ErrorCode.UNAVAILABLE, ErrorCode.TIMEOUT, ErrorCode.BUSY)
+"""No outcome: asked again under the same id, it may well be done."""
+
 READS: dict[type[AnyCommand], Handler] = {
     c.Ping: service.ping,
     c.Status: service.status,
@@ -163,7 +166,8 @@ class Requests:
         try:
             result = await handler(self._daemon, call, call.command)
         except DaemonError as error:
-            await self._record(key, Outcome(error=wire_error(error)))
+            if error.code not in _PASSING:
+                await self._record(key, Outcome(error=wire_error(error)))
             raise
         await self._record(key, Outcome())
         return result

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from agents_view.base.processes import identify
+from agents_view.base.processes import Identity, identify
 from agents_view.base.settings import DaemonSettings
 from agents_view.daemon.supervisor.peer import Peer
 from agents_view.daemon.wire import FromPeer, WorkerHello
@@ -35,12 +35,14 @@ class Server:
         greet: Callable[[Peer, Hello | WorkerHello], Awaitable[None]],
         receive: Callable[[Peer, FromPeer], None],
         lost: Callable[[Peer], None],
+        is_worker: Callable[[Identity], bool],
     ) -> None:
         self.path = path
         self._settings = settings
         self._greet = greet
         self._receive = receive
         self._lost = lost
+        self._is_worker = is_worker
         self._server: asyncio.Server | None = None
         self._inode: tuple[int, int] | None = None
         self.peers: dict[int, Peer] = {}
@@ -135,10 +137,20 @@ class Server:
         self._since[peer.number] = asyncio.get_running_loop().time()
         if uid is not None and uid != os.getuid():
             peer.refuse(DaemonError(ErrorCode.REFUSED, f"this daemon is not for uid {uid}"))
-        elif len(self.peers) > self._settings.max_clients:
+        elif self._too_many(peer):
             most = self._settings.max_clients
             peer.refuse(DaemonError(ErrorCode.BUSY, f"{most} clients at most"))
         return peer
+
+    def _too_many(self, newest: Peer) -> bool:
+        """Workers do not count: clients must never keep out what runs the agents."""
+        most = self._settings.max_clients
+        if len(self.peers) <= most or self._runs_agents(newest):
+            return False
+        return sum(not self._runs_agents(peer) for peer in self.peers.values()) > most
+
+    def _runs_agents(self, peer: Peer) -> bool:
+        return peer.identity is not None and self._is_worker(peer.identity)
 
     def _forget(self, peer: Peer) -> None:
         self.peers.pop(peer.number, None)

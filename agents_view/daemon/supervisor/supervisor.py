@@ -66,7 +66,12 @@ class Supervisor:
         db = Database(paths.database)
         roster = Roster(generation)
         self._server = Server(
-            paths.socket, limits, greet=self._greet, receive=self._receive, lost=self._lost
+            paths.socket,
+            limits,
+            greet=self._greet,
+            receive=self._receive,
+            lost=self._lost,
+            is_worker=lambda identity: self._daemon.workers.worker_root(identity) is not None,
         )
         self._daemon = Daemon(
             paths=paths,

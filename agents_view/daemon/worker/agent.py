@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from agents_view.acp.catalogue import argv_of, load_catalogue
+from agents_view.acp.catalogue import argv_of
 from agents_view.acp.client import AgentClient, AgentError, AgentEvents, Launch, launch
-from agents_view.base.settings import AgentEntry, Settings
+from agents_view.base.settings import AgentEntry, AgentLimits
 from agents_view.daemon.aftermath import SESSION_TAG
 from agents_view.daemon.store.sessions import Session
 from agents_view.daemon.worker.environment import agent_environment, missing_keys
@@ -19,18 +19,21 @@ from daemon_client.protocol.commands import Environ
 
 
 class Running(msgspec.Struct, kw_only=True):
-    """An agent that can be prompted."""
+    """An agent that can be prompted. `problems`: what it did not accept of its configuration."""
 
     client: AgentClient
     entry: AgentEntry
     offer: Offer
     with_memory: bool = True
+    problems: tuple[str, ...] = ()
 
 
 class Starting(msgspec.Struct, kw_only=True):
     """What a start needs to know."""
 
     session: Session
+    entry: AgentEntry
+    has_history: bool
     person: Environ
     socket: str
     state: Path
@@ -38,9 +41,9 @@ class Starting(msgspec.Struct, kw_only=True):
     """The agent's own id of the conversation so far, None for a new one."""
 
 
-def entry_of(settings: Settings, agent: str) -> AgentEntry:
+def entry_of(catalogue: Mapping[str, AgentEntry], agent: str) -> AgentEntry:
     """The catalogue's entry. Raises `AgentError`."""
-    entry = load_catalogue(settings.agents).agents.get(agent)
+    entry = catalogue.get(agent)
     if entry is None:
         raise AgentError("start", f"no agent {agent!r} in the catalogue any more")
     return entry
@@ -48,18 +51,17 @@ def entry_of(settings: Settings, agent: str) -> AgentEntry:
 
 async def start_agent(
     plan: Starting,
-    settings: Settings,
+    limits: AgentLimits,
     events: AgentEvents,
-    launched: Callable[[AgentClient], None],
+    launched: Callable[[AgentClient], Awaitable[None]],
     opened: Callable[[AgentClient, str], Awaitable[None]],
 ) -> Running:
     """Bring the agent up. Raises `AgentError`; then nothing of it is left running.
 
-    `launched` is told of the process at once; `opened` is awaited with the agent's own session id
+    `launched` is awaited as soon as there is a process, `opened` with the agent's own session id
     before anything is prompted (A8).
     """
-    session = plan.session
-    entry = entry_of(settings, session.agent)
+    session, entry = plan.session, plan.entry
     env = agent_environment(
         session_id=session.session_id,
         agent=session.agent,
@@ -81,11 +83,11 @@ async def start_agent(
             stderr_path=plan.state / "logs" / f"agent-{session.session_id[-8:]}.err",
         ),
         events,
-        settings.agent,
+        limits,
     )
-    launched(client)
     try:
-        return await _converse(plan, entry, client, opened)
+        await launched(client)
+        return await _converse(plan, client, opened)
     except BaseException:
         await client.stop((SESSION_TAG, session.session_id))
         raise
@@ -93,7 +95,6 @@ async def start_agent(
 
 async def _converse(
     plan: Starting,
-    entry: AgentEntry,
     client: AgentClient,
     opened: Callable[[AgentClient, str], Awaitable[None]],
 ) -> Running:
@@ -101,19 +102,38 @@ async def _converse(
     back = await client.reopen(plan.earlier) if plan.earlier else None
     answer = back[1] if back else await client.new_session()
     await opened(client, client.session_id)
-    offer = offer_of(answer)
     running = Running(
         client=client,
-        entry=entry,
-        offer=offer,
-        with_memory=back is not None or plan.earlier is None,
+        entry=plan.entry,
+        offer=offer_of(answer),
+        with_memory=back is not None or not (plan.earlier or plan.has_history),
     )
-    session = plan.session
-    if session.mode and session.mode != offer.mode and _offers(offer.choices.modes, session.mode):
-        await set_mode(running, session.mode)
-    if session.model and session.model != offer.model:
-        await set_model(running, session.model)
+    await _configure(running, plan.session)
     return running
+
+
+async def _configure(running: Running, session: Session) -> None:
+    """The mode and the model it had. One it does not know any more is no reason not to start."""
+    offer, problems = running.offer, list[str]()
+    mode, model = session.mode, session.model
+    if mode and mode != offer.mode and _offers(offer.choices.modes, mode):
+        try:
+            await set_mode(running, mode)
+        except AgentError as error:
+            problems.append(f"mode {mode} not set: {_refusal(running, error)}")
+    if model and model != offer.model:
+        try:
+            await set_model(running, model)
+        except AgentError as error:
+            problems.append(f"model {model} not set: {_refusal(running, error)}")
+    running.problems = tuple(problems)
+
+
+def _refusal(running: Running, error: AgentError) -> str:
+    """What it says against it. Raises the error itself if the agent is gone."""
+    if running.client.child.exited.done():
+        raise error
+    return error.message
 
 
 def _offers(known: tuple[str, ...], wanted: str) -> bool:

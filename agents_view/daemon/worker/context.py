@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from agents_view.acp.catalogue import load_catalogue
 from agents_view.base.clock import Clock
-from agents_view.base.settings import Settings
+from agents_view.base.settings import AgentEntry, Settings
 from agents_view.daemon.store.database import Database
 from agents_view.daemon.store.prompts import Fence
 from agents_view.daemon.wire import Aside, SessionFacts
@@ -38,3 +40,8 @@ class Shared:
     socket: str
     upward: Upward
     replaced: Callable[[], None]
+
+    @functools.cached_property
+    def catalogue(self) -> Mapping[str, AgentEntry]:
+        """The agents there are; read once, since the settings are this worker's for life."""
+        return load_catalogue(self.settings.agents).agents

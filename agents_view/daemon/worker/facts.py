@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import msgspec
 
 from agents_view.acp.schema import ConfigOption, SessionOpened
-from agents_view.daemon.wire import SessionFacts
-from daemon_client.protocol.replies import SessionChoices
-from daemon_client.roster import Turn, Waiting, WorkerState
+from agents_view.daemon.wire import Aside, SessionFacts
+from daemon_client.protocol.replies import PendingRequest, QueuedPrompt, SessionChoices
+from daemon_client.roster import SessionId, Turn, Waiting, WorkerState
 from daemon_client.text import clean
 
 
@@ -31,49 +34,89 @@ class Counters(msgspec.Struct, kw_only=True):
     mode: str | None
 
 
-def facts_of(
-    *,
-    session_id: str,
-    state: WorkerState | None,
-    resident_since_ms: int | None,
-    agent: tuple[int, int] | None,
-    background: int,
-    work: Work,
-    open_tools: int,
-    tool_label: str | None,
-    queued: int,
-    held: bool,
-    waiting: Waiting | None,
-    exit_cause: str | None,
-    action_label: str | None,
-    counters: Counters,
-) -> SessionFacts:
+class Situation(msgspec.Struct, kw_only=True, frozen=True):
+    """What of a session is neither its turn nor its counters."""
+
+    session_id: SessionId
+    residence: WorkerState | None = None
+    resident_since_ms: int | None = None
+    agent_pid: int | None = None
+    agent_start: int | None = None
+    background: int = 0
+    open_tools: int = 0
+    tool_label: str | None = None
+    queued: int = 0
+    held: bool = False
+    waiting: Waiting | None = None
+    exit_cause: str | None = None
+    recap: str | None = None
+
+
+def facts_of(now: Situation, work: Work, counters: Counters) -> SessionFacts:
     """The facts as they are sent. Prompts that are held are not work (R5)."""
-    resident = state is not None
+    resident = now.residence is not None
     return SessionFacts(
-        session_id=session_id,
+        session_id=now.session_id,
         resident=resident,
-        worker_state=state,
-        resident_since_ms=resident_since_ms if resident else None,
-        agent_pid=agent[0] if agent else None,
-        agent_start=agent[1] if agent else None,
-        background=background,
+        worker_state=now.residence,
+        resident_since_ms=now.resident_since_ms if resident else None,
+        agent_pid=now.agent_pid,
+        agent_start=now.agent_start,
+        background=now.background,
         turn=work.turn,
-        pending_tools=open_tools if work.turn else 0,
-        tool_label=tool_label if work.turn else None,
-        queued=0 if held else queued,
-        held=queued if held else 0,
-        action_label=action_label,
+        pending_tools=now.open_tools,
+        tool_label=now.tool_label,
+        queued=0 if now.held else now.queued,
+        held=now.queued if now.held else 0,
         turn_started_at_ms=work.started_at_ms,
         quiet_since_ms=work.quiet_since_ms,
-        waiting=waiting,
-        exit_cause=exit_cause,
+        waiting=now.waiting,
+        exit_cause=now.exit_cause,
         model=counters.model,
         mode=counters.mode,
         last_activity_at_ms=counters.last_activity_at_ms,
         first_message=counters.first_message,
         message_count=counters.message_count,
+        recap=now.recap,
     )
+
+
+def aside_of(
+    session_id: SessionId,
+    queue: tuple[QueuedPrompt, ...],
+    pending: tuple[PendingRequest, ...],
+    choices: SessionChoices,
+) -> Aside:
+    """What stands beside the transcript, as much of it as fits one frame.
+
+    The oldest request is always whole; those that do not fit follow when it is answered.
+    """
+    if _size(queue) > _QUEUE_BYTES:
+        queue = tuple(
+            msgspec.structs.replace(prompt, text=prompt.text[:_SHORT]) for prompt in queue
+        )
+    fitting, room = list(pending[:1]), _PENDING_BYTES - _size(pending[:1])
+    for request in pending[1:]:
+        room -= _size(request)
+        if room < 0:
+            break
+        fitting.append(request)
+    shown = SessionChoices(
+        modes=choices.modes[:_MOST_CHOICES],
+        models=choices.models[:_MOST_CHOICES],
+        commands=choices.commands[:_MOST_CHOICES],
+    )
+    return Aside(session_id=session_id, queue=queue, pending=tuple(fitting), choices=shown)
+
+
+_QUEUE_BYTES: Final = 200 << 10
+_PENDING_BYTES: Final = 500 << 10
+_MOST_CHOICES: Final = 200
+_SHORT: Final = 400
+
+
+def _size(value: object) -> int:
+    return len(msgspec.msgpack.encode(value))
 
 
 class Offer(msgspec.Struct, kw_only=True, frozen=True):

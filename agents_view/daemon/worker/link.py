@@ -30,15 +30,16 @@ from agents_view.daemon.wire import (
     WorkerHello,
     WorkerWelcome,
 )
-from daemon_client.errors import DaemonError, FrameError
+from daemon_client.errors import DaemonError, ErrorCode, FrameError
 from daemon_client.framing import Codec, FrameLink
-from daemon_client.protocol import Closing
+from daemon_client.protocol import Closing, WireError
 from daemon_client.protocol.transcript import TranscriptEntry
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.05
 _EVENT_BYTES = 256 << 10
+_PASSING = (ErrorCode.BUSY, ErrorCode.TIMEOUT)
 
 
 class LinkOwner(Protocol):
@@ -76,6 +77,7 @@ class Link:
         self._codec: Codec[ToWorker] = Codec(ToWorker)
         self._link: FrameLink | None = None
         self._up = False
+        self._welcomed = False
         self._lost = asyncio.Event()
         self._facts: dict[str, SessionFacts] = {}
         self._asides: dict[str, Aside] = {}
@@ -151,10 +153,10 @@ class Link:
         while True:
             self._lost.clear()
             if await self._dial():
-                pause = _FIRST_PAUSE
                 await self._talk()
-                alone_since = self._clock.monotonic()
-                continue
+                if self._welcomed:
+                    pause, alone_since = _FIRST_PAUSE, self._clock.monotonic()
+                    continue
             alone = self._clock.monotonic() - alone_since
             if self.may_revive and alone > self._settings.supervisor_grace:
                 await self._revive_quietly()
@@ -172,6 +174,7 @@ class Link:
         except OSError:
             return False
         self._link = link
+        self._welcomed = False
         self._send(self._owner.hello())
         return True
 
@@ -205,13 +208,19 @@ class Link:
         if isinstance(message, Order):
             self._owner.ordered(message)
         elif isinstance(message, WorkerWelcome):
-            self._up = True
+            self._up = self._welcomed = True
             self.may_revive = True
             self._owner.welcomed()
         elif isinstance(message, SupervisorClosing):
             self.may_revive = message.reason != "shutdown"
         elif isinstance(message, Closing):
-            self._owner.refused(message.error.message)
+            self._refused(message.error)
+
+    def _refused(self, error: WireError) -> None:
+        """For good, unless it is about this moment only: then it is dialled again."""
+        log.warning("connection refused code=%s: %s", error.code, error.message)
+        if error.code not in _PASSING:
+            self._owner.refused(error.message)
 
     def _on_lost(self) -> None:
         self._up = False

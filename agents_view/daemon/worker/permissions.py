@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -14,7 +14,10 @@ from daemon_client.protocol.replies import PendingRequest, PermissionOption
 from daemon_client.roster import Waiting
 from daemon_client.text import clean, clean_lines
 
-_LONGEST = 200_000
+_LONGEST: Final = 100_000
+"""Characters of a command: it has to fit a frame, in any script."""
+
+AnsweredBy = Literal["", "person", "policy", "cancel", "expiry"]
 
 
 class Parked(msgspec.Struct, kw_only=True):
@@ -39,7 +42,7 @@ class Permissions:
             kind="permission",
             text=clean(text, 400),
             since_ms=now_ms,
-            command=clean_lines(command, _LONGEST),
+            command=_whole(command),
             options=tuple(
                 PermissionOption(id=o.option_id, kind=o.kind, name=clean(o.name, 120))
                 for o in asked.options
@@ -100,3 +103,11 @@ def chosen_by_policy(asked: PermissionAsked, tool_kind: str, allowed: Iterable[s
         return None
     wanted: Literal["allow_once"] = "allow_once"
     return next((o.option_id for o in asked.options if o.kind == wanted), None)
+
+
+def _whole(command: str) -> str:
+    """The text to be allowed; one that no screen could show says what is missing of it."""
+    more = len(command) - _LONGEST
+    if more <= 0:
+        return clean_lines(command)
+    return f"{clean_lines(command[:_LONGEST])}\n… {more} more characters that do not fit here"

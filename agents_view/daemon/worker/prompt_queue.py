@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import logging
+from typing import Final, Literal
 
 from agents_view.base.clock import Clock
-from agents_view.daemon.store import prompts
-from agents_view.daemon.store.database import Database
+from agents_view.daemon.store import prompts, sessions
+from agents_view.daemon.store.database import Database, Transaction
+from agents_view.daemon.store.errors import StaleEpoch, StoreError
 from agents_view.daemon.store.prompts import Fence, StoredPrompt
 from agents_view.daemon.wire import Source
 from daemon_client.protocol.replies import QueuedPrompt
 
-_SHOWN = 4096
-_MOST_SHOWN = 64
+log = logging.getLogger(__name__)
+
+_SHOWN: Final = 4096
+_MOST_SHOWN: Final = 64
 
 
 class PromptQueue:
@@ -24,38 +28,52 @@ class PromptQueue:
         self._session_id = session_id
         self._clock = clock
         self.waiting: list[StoredPrompt] = []
+        self._ended: list[tuple[str, Literal["done", "interrupted"], str, int]] = []
 
     async def load(self) -> None:
         """Take over what the store has."""
         self.waiting = await self._db.read(lambda t: prompts.queued(t, self._session_id))
 
-    async def accept(self, prompt_id: str, text: str, source: Source, *, first: bool) -> int:
-        """Commit a prompt; its position in the queue, 0 if it is next or was sent already."""
+    async def accept(
+        self, prompt_id: str, text: str, source: Source, *, first: bool, again: bool
+    ) -> bool:
+        """Commit a prompt; False if it was accepted before, in whatever state it is by now.
+
+        `again`: a person asks again after a failed start, which is then forgotten with the same
+        commit. Raises `StoreError`.
+        """
         now = self._clock.now_ms()
-        await self._db.write(
-            lambda t: prompts.accept(
+        fence, key = self._fence, self._session_id
+
+        def work(t: Transaction) -> bool:
+            fresh = prompts.accept(
                 t,
-                self._fence,
+                fence,
                 prompt_id=prompt_id,
-                session_id=self._session_id,
+                session_id=key,
                 source=source,
                 text=text,
                 now_ms=now,
                 first=first,
             )
-        )
+            if fresh and again:
+                sessions.save_exit(t, fence.root_id, fence.epoch, key, None, now)
+            return fresh
+
+        fresh = await self._db.write(work)
         await self.load()
+        return fresh
+
+    def position(self, prompt_id: str) -> int:
+        """Its place in the queue, 0 if it is next or does not wait any more."""
         ids = [prompt.prompt_id for prompt in self.waiting]
         return ids.index(prompt_id) if prompt_id in ids else 0
-
-    async def known(self, prompt_id: str) -> bool:
-        """Whether it was accepted before, in whatever state it is."""
-        return await self._db.read(lambda t: prompts.get(t, prompt_id)) is not None
 
     async def send_next(self) -> StoredPrompt | None:
         """Mark the first as sent, before the agent gets it; None if nothing is left.
 
-        A prompt whose text is not what was accepted is never sent.
+        Whether its text is still what was accepted is for the caller to look at. Raises
+        `StoreError`: then it was not sent.
         """
         while self.waiting:
             prompt = self.waiting[0]
@@ -71,11 +89,25 @@ class PromptQueue:
     async def finish(
         self, prompt_id: str, state: Literal["done", "interrupted"], stop_reason: str
     ) -> None:
-        """Record how its turn ended."""
-        now = self._clock.now_ms()
-        await self._db.write(
-            lambda t: prompts.finish(t, self._fence, prompt_id, state, stop_reason, now)
-        )
+        """Record how its turn ended; kept and tried again if nothing can be recorded now."""
+        self._ended.append((prompt_id, state, stop_reason, self._clock.now_ms()))
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Write the ends that were not written yet. Raises `StaleEpoch`."""
+        while self._ended:
+            ended = self._ended[0]
+            try:
+                await self._db.write(
+                    lambda t, e=ended: prompts.finish(t, self._fence, e[0], e[1], e[2], e[3])
+                )
+            except StaleEpoch:
+                raise
+            except StoreError as error:
+                log.warning("end of a turn not recorded session=%s: %s", self._session_id, error)
+                return
+            if ended in self._ended:
+                self._ended.remove(ended)
 
     async def edit(self, prompt_id: str, text: str | None) -> bool:
         """Change (or, with None, remove) one that waits; False if it does not wait any more."""

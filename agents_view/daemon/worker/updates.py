@@ -86,7 +86,15 @@ class Reader:
             offer = msgspec.structs.replace(offer, mode=clean(update.current_mode_id, 120))
         if update.config_options is not None:
             fresh = options_offer(update.config_options)
+            shown = msgspec.structs.replace(
+                offer.choices,
+                modes=fresh.choices.modes or offer.choices.modes,
+                models=fresh.choices.models or offer.choices.models,
+            )
             offer = msgspec.structs.replace(
-                offer, mode=fresh.mode or offer.mode, model=fresh.model or offer.model
+                offer,
+                choices=shown,
+                mode=fresh.mode or offer.mode,
+                model=fresh.model or offer.model,
             )
         self.offer = offer

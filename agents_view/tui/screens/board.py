@@ -10,10 +10,11 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Input
 
-from agents_view.board.ink import Piece
+from agents_view.board.ink import FAINT, TEXT, Piece, spread
 from agents_view.board.model import BoardModel
-from agents_view.board.paint import label_pieces
-from agents_view.tui.actions import bindings_for
+from agents_view.board.paint import label_pieces, row_age
+from agents_view.board.transcript.ascii import in_ascii
+from agents_view.tui.actions import bindings_for, key_name
 from agents_view.tui.bars import Header, header_pieces, key_bar_pieces
 from agents_view.tui.guard import KeyGuard
 from agents_view.tui.messages import LinkChanged, RosterChanged, Tick
@@ -21,9 +22,9 @@ from agents_view.tui.requests import Requests
 from agents_view.tui.screens.board_actions import BoardActions
 from agents_view.tui.widgets.line import LineBar
 from agents_view.tui.widgets.roster_list import RosterList
-from daemon_client.connection import Link
+from daemon_client.connection import Link, LinkState
 from daemon_client.errors import DaemonError
-from daemon_client.status import age_text
+from daemon_client.text import clean
 
 _AIRY_FROM = 30
 _NARROW = 60
@@ -47,6 +48,7 @@ class BoardScreen(BoardActions, Screen[None]):
         self.model = BoardModel()
         self.undo_last = None
         self._last_seen_ms: int | None = None
+        self._unseen = False
 
     def compose(self) -> ComposeResult:
         app = self.board_app
@@ -77,8 +79,8 @@ class BoardScreen(BoardActions, Screen[None]):
         client = self.board_app.client
         client.follow_in_background()
         client.connection.open_in_background()
-        await self._find_agents()
 
+    @work(exit_on_error=False)
     async def _find_agents(self) -> None:
         """An empty board names what is installed; without an answer it names nothing."""
         try:
@@ -99,26 +101,57 @@ class BoardScreen(BoardActions, Screen[None]):
 
     @on(RosterChanged)
     def _roster_changed(self, message: RosterChanged) -> None:
-        mirror = self.board_app.client.mirror
-        rows = [row for key in message.changed if (row := mirror.get(key)) is not None]
-        if self.model.update(rows, message.removed):
-            self.roster.lines_changed()
-            self.guard.changed()
+        if self._take(message.changed, message.removed):
+            self._lines_moved()
         else:
             self.roster.rows_changed(message.changed)
-        if not self.roster.selected and mirror.complete:
-            self.roster.move_to_end(last=False)
         self._count_changed()
+
+    def take_unseen(self, changed: frozenset[str], removed: frozenset[str]) -> None:
+        """Changes while a whole screen covers the board: drawn when it is shown again."""
+        self._take(changed, removed)
+        self._unseen = True
+        self.board_app.set_window_title(self.model.counts.need_you)
+
+    def on_screen_resume(self) -> None:
+        if self._unseen:
+            self._unseen = False
+            self._lines_moved()
+            self._link_stands(self.board_app.client.connection.state)
+            self._count_changed()
+
+    def _take(self, changed: frozenset[str], removed: frozenset[str]) -> bool:
+        """Into the model; True if lines moved."""
+        mirror = self.board_app.client.mirror
+        rows = [row for key in changed if (row := mirror.get(key)) is not None]
+        first = mirror.complete and not self.model.complete
+        self.model.complete = mirror.complete
+        moved = self.model.update(rows, removed)
+        if first and not moved:
+            self.model.rebuild()
+        if first and not self.model.items:
+            self._find_agents()
+        return moved or first
+
+    def _lines_moved(self) -> None:
+        if self.roster.lines_changed():
+            self.guard.changed()
+        if not self.roster.selected and self.model.complete:
+            self.roster.move_to_end(last=False)
 
     @on(LinkChanged)
     def _link_changed(self, message: LinkChanged) -> None:
-        up = message.state.link is Link.UP
+        self._link_stands(message.state)
+
+    def _link_stands(self, state: LinkState) -> None:
+        up = state.link is Link.UP
         if not up and self._last_seen_ms is None:
             self._last_seen_ms = self.board_app.now() if self.model.items else None
         elif up:
             self._last_seen_ms = None
         self.roster.set_connected(up or not self.model.items)
         self.header.update()
+        self.bar.update()
 
     @on(Tick)
     def _ticked(self, message: Tick) -> None:
@@ -134,16 +167,16 @@ class BoardScreen(BoardActions, Screen[None]):
         self.bar.update()
 
     @on(RosterList.Opened)
-    def _double_clicked(self, message: RosterList.Opened) -> None:
-        self.open_session(message.session_id)
+    def _double_clicked(self) -> None:
+        self.action_open()
 
     def on_key(self, event: events.Key) -> None:
         self.guard.pressed()
 
     def on_resize(self, event: events.Resize) -> None:
-        airy = event.size.height >= _AIRY_FROM
-        if airy != self.model.airy:
-            self.model.airy = airy
+        self.model.airy = event.size.height >= _AIRY_FROM
+        if self.model.height != event.size.height:
+            self.model.height = event.size.height
             self.model.rebuild()
             self.roster.lines_changed()
         self.info.display = event.size.width < _NARROW
@@ -152,7 +185,9 @@ class BoardScreen(BoardActions, Screen[None]):
 
     def _take_whole(self) -> None:
         mirror = self.board_app.client.mirror
-        self.model.airy = self.app.size.height >= _AIRY_FROM
+        self.model.height = self.app.size.height
+        self.model.airy = self.model.height >= _AIRY_FROM
+        self.model.complete = mirror.complete
         self.model.replace(mirror)
         self.roster.lines_changed()
         self.roster.move_to_end(last=False)
@@ -185,9 +220,14 @@ class BoardScreen(BoardActions, Screen[None]):
 
     # bars
 
+    def _marks(self, pieces: list[Piece]) -> list[Piece]:
+        return in_ascii(pieces) if self.board_app.glyphs.ascii else pieces
+
     def _header(self, width: int) -> list[Piece]:
         app = self.board_app
-        return header_pieces(
+        soonest = self.model.upcoming.soonest
+        item = self.model.items.get(soonest.session_id) if soonest else None
+        pieces = header_pieces(
             Header(
                 counts=self.model.counts,
                 link=app.client.connection.state,
@@ -195,9 +235,12 @@ class BoardScreen(BoardActions, Screen[None]):
                 now_ms=app.now(),
                 last_seen_ms=self._last_seen_ms,
                 embedded=app.embedded,
+                soonest=soonest,
+                soonest_title=item.title if item else "",
             ),
             width,
         )
+        return self._marks(pieces)
 
     def _info(self, width: int) -> list[Piece]:
         """Below 60 columns: agent, whole label and age of the selected row."""
@@ -205,16 +248,18 @@ class BoardScreen(BoardActions, Screen[None]):
         if item is None:
             return []
         now = self.board_app.now()
-        age = age_text(now - item.row.last_activity_at_ms)
-        return [
-            (f" {item.row.agent}  ", self.faint),
-            *label_pieces(item.row, now),
-            (f"  {age}", self.faint),
-        ]
+        agent: Piece = (f" {clean(item.row.agent, 60)}  ", FAINT)
+        age: Piece = (row_age(item.row, now), FAINT)
+        left = [agent, *label_pieces(item.row, now)]
+        return self._marks(spread(left, [age, (" ", TEXT)], width))
 
     def _key_bar(self, width: int) -> list[Piece]:
+        """Only what works now; while the filter is typed that is little."""
+        if self.filter_input.has_focus:
+            return key_bar_pieces((("enter", "keep"), ("escape", "show all")), "F1", width)
         usable = sorted((a for a in self.usable_actions() if a.bar), key=lambda a: a.bar)
         keys = self.board_app.keys
         hints = [(keys.of(action.id)[0], action.word) for action in usable]
         note = f"filter: {self.model.filter_text}" if self.model.filter_text else ""
-        return key_bar_pieces(hints, "?", width, note)
+        help_key = key_name(keys.of("board.help")[0])
+        return self._marks(key_bar_pieces(hints, help_key, width, note))

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from textual import on
 from textual.screen import Screen
 
-from agents_view.board.ink import FAINT
 from agents_view.board.item import Item
 from agents_view.tui.actions import Action, actions_for
+from agents_view.tui.messages import RosterChanged
+from daemon_client.connection import Link
 from daemon_client.status import is_working
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ class BoardActions(Screen[None]):
     requests: Requests
     filter_input: FilterInput
     undo_last: Undo | None
-    faint = FAINT
+    wanted: str = ""
+    """A session that was just made: selected as soon as the roster has it."""
 
     @property
     def board_app(self) -> AgentsView:
@@ -45,13 +48,15 @@ class BoardActions(Screen[None]):
     def usable(self, action: Action) -> bool:
         """Whether the action means something for what is selected (key bar, help, palette)."""
         item = self.selected
+        there = item is not None and self.board_app.client.connection.state.link is Link.UP
         needs = {
             "open": item is not None,
-            "rename": item is not None,
-            "archive": item is not None,
-            "delete": item is not None,
-            "answer": item is not None and item.row.waiting is not None,
-            "cancel_turn": item is not None and item.row.turn is not None,
+            "rename": there,
+            "archive": there,
+            "delete": there,
+            "answer": there and item is not None and item.row.waiting is not None,
+            "cancel_turn": there and item is not None and item.row.turn is not None,
+            "filter": bool(self.model.items),
             "wake": item is not None and item.section == "inactive" and not item.row.exit_cause,
             "retry": item is not None and bool(item.row.exit_cause),
             "next_waiting": self.model.counts.need_you > 0,
@@ -85,6 +90,14 @@ class BoardActions(Screen[None]):
         severity = "error" if problem else "information"
         self.notify(text, severity=severity, timeout=8 if problem else 4, markup=False)
 
+    def reachable(self) -> bool:
+        """A key that needs the daemon says when it is away; nothing is kept to be sent later."""
+        state = self.board_app.client.connection.state
+        if state.link is Link.UP:
+            return True
+        self.tell(f"{state.reason or 'daemon not reachable'} · nothing was done", problem=True)
+        return False
+
     # moving
 
     def action_down(self) -> None:
@@ -116,16 +129,23 @@ class BoardActions(Screen[None]):
 
     def action_next_waiting(self) -> None:
         """Around the circle of those who wait, the longest wait first."""
-        waiting = self.model.waiting()
+        items = self.model.items
+        waiting = [key for key in self.model.waiting() if not items[key].row.archived]
         if not waiting:
             self.tell("nobody waits for you")
             return
         current = self.roster.selected_session
         place = waiting.index(current) + 1 if current in waiting else 0
         wanted = waiting[place % len(waiting)]
-        self.model.reveal(wanted)
+        self._reveal(wanted)
+
+    def _reveal(self, session_id: str) -> None:
+        """Select a session wherever it is: in a folded tree, or behind the filter."""
+        self.model.reveal(session_id)
+        if session_id not in self.model.position:
+            self.action_back()
         self.roster.lines_changed()
-        self.roster.select(wanted)
+        self.roster.select(session_id)
 
     def action_unfold(self) -> None:
         key = self.roster.selected_session
@@ -173,9 +193,15 @@ class BoardActions(Screen[None]):
         self.app.push_screen(NewSession(cwd), self._created)
 
     def _created(self, session_id: str | None) -> None:
-        if session_id:
-            self.model.reveal(session_id)
-            self.roster.select(session_id)
+        self.wanted = session_id or ""
+        self._select_wanted()
+
+    @on(RosterChanged)
+    def _select_wanted(self) -> None:
+        """After the board took the change over: handlers of a subclass come first."""
+        if self.wanted in self.model.items:
+            self._reveal(self.wanted)
+            self.wanted = ""
 
     def action_rename(self) -> None:
         from agents_view.tui.screens.rename import Rename
@@ -186,7 +212,7 @@ class BoardActions(Screen[None]):
         key, sessions = item.row.session_id, self.board_app.client.sessions
 
         def renamed(name: str | None) -> None:
-            if name is not None:
+            if name is not None and self.reachable():
                 self.requests.start(key, lambda: sessions.rename(key, name))
 
         self.app.push_screen(Rename(item.title, item.row.name or ""), renamed)
@@ -202,8 +228,10 @@ class BoardActions(Screen[None]):
 
     def action_cancel_turn(self) -> None:
         item = self.selected
-        if item is None or item.row.turn is None:
-            return
+        if item is not None and item.row.turn is not None and self.reachable():
+            self.guard.deliberately(self.set_timer, lambda: self._cancel_turn(item))
+
+    def _cancel_turn(self, item: Item) -> None:
         key = item.row.session_id
         talk = self.board_app.client.conversation
         self.requests.start(
@@ -221,6 +249,7 @@ class BoardActions(Screen[None]):
         if item is None:
             return
         key, sessions = item.row.session_id, self.board_app.client.sessions
+        # not `reachable`: a daemon that somebody stopped is started by what is asked of it
         bring = sessions.retry if retry else sessions.wake
         self.requests.start(key, lambda: bring(key, environ=dict(os.environ)))
 
@@ -229,7 +258,7 @@ class BoardActions(Screen[None]):
     def action_archive(self) -> None:
         """Not asked for when nothing works: undo is one key away."""
         item = self.selected
-        if item is None:
+        if item is None or not self.reachable():
             return
         if is_working(item.row) or item.row.running_children:
             from agents_view.tui.screens.confirm import ConfirmArchive
@@ -238,7 +267,7 @@ class BoardActions(Screen[None]):
                 ConfirmArchive(item), lambda yes: self._archive(item) if yes else None
             )
         else:
-            self._archive(item)
+            self.guard.deliberately(self.set_timer, lambda: self._archive(item))
 
     def _archive(self, item: Item) -> None:
         key, sessions = item.row.session_id, self.board_app.client.sessions
@@ -253,7 +282,7 @@ class BoardActions(Screen[None]):
         from agents_view.tui.screens.confirm_delete import ConfirmDelete
 
         item = self.selected
-        if item is not None:
+        if item is not None and self.reachable():
             self.app.push_screen(
                 ConfirmDelete(item.row.session_id, item.title),
                 lambda done: self._offer_undo("Deleted", item) if done else None,
@@ -274,6 +303,8 @@ class BoardActions(Screen[None]):
     def action_undo(self) -> None:
         if self.undo_last is None:
             self.tell("nothing to undo")
+            return
+        if not self.reachable():
             return
         (_, undo), self.undo_last = self.undo_last, None
         undo()

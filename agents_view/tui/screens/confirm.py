@@ -10,6 +10,7 @@ from textual.widgets import Static
 from agents_view.board.ink import MUTED, TEXT, Piece
 from agents_view.board.item import Item
 from agents_view.tui.screens.dialog import Choice, Dialog
+from daemon_client.status import is_working
 
 
 class ConfirmArchive(Dialog[bool]):
@@ -32,10 +33,11 @@ class ConfirmArchive(Dialog[bool]):
 
     def body(self) -> Sequence[Widget]:
         below = self._item.row.running_children
-        pieces: list[Piece] = [("It is working", TEXT)]
-        if below:
-            pieces = [(f"{below} of its subagents work", TEXT)]
-        pieces += [("; what is under way is cut off, and marked as interrupted.", MUTED)]
+        noun = "subagent" if below == 1 else "subagents"
+        who = ["this session"] if is_working(self._item.row) else []
+        who += [f"{below} {noun}"] if below else []
+        pieces: list[Piece] = [(f"At work: {' and '.join(who)}.\n", TEXT)]
+        pieces += [("What is under way is cut off and marked as interrupted.", MUTED)]
         return (Static(self.text_of(pieces), markup=False),)
 
     def on_mount(self) -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from textual import work
 from textual.widget import Widget
 from textual.widgets import Static
 
-from agents_view.board.ink import KEY, MUTED, TEXT, Ink, Piece
+from agents_view.board.ink import FAINT, KEY, MUTED, TEXT, Ink, Piece, cut
 from agents_view.board.paint import state_mark
+from agents_view.board.session_lines import short_path
 from agents_view.tui.screens.dialog import Choice, Dialog, heading
 from daemon_client.errors import DaemonError, ErrorCode
 from daemon_client.protocol.replies import DeletePlan
-from daemon_client.status import label_of
+from daemon_client.roster import RosterRow, Schedule
+from daemon_client.status import countdown_text, label_of
 from daemon_client.text import clean
 
-_COLUMN = 24
+_COLUMN: Final = 24
+_NAME: Final = 50
+_ENDED: Final = ("completed", "failed", "cancelled")
 
 
 class ConfirmDelete(Dialog[bool]):
@@ -34,7 +39,7 @@ class ConfirmDelete(Dialog[bool]):
         self._changed = False
 
     def title_text(self) -> str:
-        return f"Delete {self._name}?"
+        return f"Delete {cut(self._name, _NAME)}?"
 
     def choices(self) -> Sequence[Choice]:
         return (
@@ -44,7 +49,10 @@ class ConfirmDelete(Dialog[bool]):
 
     def body(self) -> Sequence[Widget]:
         self._text = Static("looking what goes with it…", markup=False)
-        return (self._text,)
+        self._armed = Static("", markup=False, classes="warning")
+        self._armed.display = False
+        self._rest = Static("", markup=False)
+        return (self._text, self._armed, self._rest)
 
     def on_mount(self) -> None:
         self._look()
@@ -54,11 +62,22 @@ class ConfirmDelete(Dialog[bool]):
         try:
             self._plan = await self.board_app.client.sessions.preview_delete(self._session_id)
         except DaemonError as error:
-            self._text.update(self.text_of([("✗ ", Ink("error")), (clean(error.message), TEXT)]))
+            self._say("", error)
             return
-        self._text.update(self.text_of(self._described(self._plan)))
+        row = self.board_app.client.mirror.get(self._session_id)
+        armed = self._armed_jobs(row) if row else []
+        self._text.update(self.text_of(self._described(self._plan, row)))
+        self._armed.update(self.text_of(armed))
+        self._armed.display = bool(armed)
+        self._rest.update(self.text_of(self._remains(self._plan)))
+        self.guard.changed()
 
     def action_delete(self) -> None:
+        """Only what stands here is confirmed, and only by a key of its own (3.3, R51)."""
+        if self._plan is not None and not self._busy:
+            self.guard.deliberately(self.set_timer, self._confirmed)
+
+    def _confirmed(self) -> None:
         if self._plan is not None and not self._busy:
             self._busy = True
             self._delete(self._plan)
@@ -74,56 +93,99 @@ class ConfirmDelete(Dialog[bool]):
                 self._changed = True
                 self._look()
                 return
-            self._text.update(
-                self.text_of(
-                    [("✗ ", Ink("error")), ("nothing was deleted: ", TEXT), (error.message, TEXT)]
-                )
-            )
+            self._say("nothing was deleted: ", error)
             return
         self.dismiss(True)
 
+    def _say(self, what: str, error: DaemonError) -> None:
+        text = f"{what}{clean(error.message, 300)}"
+        self._text.update(self.text_of([("✗ ", Ink("error")), (text, TEXT)]))
+        self._armed.display = False
+        self._rest.update("")
+
     # what it says
 
-    def _described(self, plan: DeletePlan) -> list[Piece]:
-        """In the order of the picture: what it is, what goes along, what stays, how to undo."""
-        row = self.board_app.client.mirror.get(self._session_id)
+    def _described(self, plan: DeletePlan, row: RosterRow | None) -> list[Piece]:
+        """What it is, and what goes along (R50)."""
         glyphs = self.board_app.glyphs
         pieces: list[Piece] = []
         if self._changed:
             pieces += [("changed since you asked\n\n", Ink("attention", bold=True))]
-        label = label_of(row, self.board_app.now()) if row else ""
-        where = clean(plan.cwd, 300)
-        pieces += [(f"{clean(plan.agent, 60)} · {where}", MUTED)]
-        pieces += (
-            [(" · ", MUTED), (f"{clean(label, 300)}\n\n", TEXT)] if label else [("\n\n", TEXT)]
-        )
-        pieces += [heading("Goes with it"), ("\n", TEXT)]
+        pieces += [(f"{clean(plan.agent, 60)} · {self._where(plan)}", MUTED)]
+        if label := label_of(row, self.board_app.now()) if row else "":
+            pieces += [(" · ", MUTED), (clean(label, 300), TEXT)]
+        pieces += [("\n\n", TEXT), heading("Goes with it"), ("\n", TEXT)]
         mark = state_mark(row, glyphs) if row else (glyphs.inactive, MUTED)
         state = "working — stopped first" if plan.working else "quiet"
         pieces += _item(mark, "this session", state)
         if plan.subagents:
             pieces += self._subagents(plan)
         if plan.queued:
-            noun = "prompt" if len(plan.queued) == 1 else "prompts"
-            first = clean(plan.queued[0], 60)
-            pieces += _item(("›", MUTED), f"{len(plan.queued)} queued {noun}", first)
+            queued = _counted(len(plan.queued), "queued prompt")
+            pieces += _item(("›", MUTED), queued, clean(plan.queued[0], 60))
         if plan.background:
-            noun = "process" if plan.background == 1 else "processes"
-            text = f"{plan.background} background {noun}"
-            pieces += _item((glyphs.dot, MUTED), text, "ended")
-        pieces += [("\n", TEXT), heading("Stays"), (f"  {where} and every file in it\n", MUTED)]
-        window = self.board_app.settings.ui.undo_window
-        days = int(self.board_app.settings.daemon.trash_retention // 86_400)
-        pieces += [heading("Undo"), ("   ", TEXT), ("u", KEY)]
-        pieces += [(f" for {window:g}s, then {days} days in the trash", MUTED)]
+            processes = _counted(plan.background, "background process", "es")
+            pieces += _item((glyphs.dot, MUTED), processes, "ended")
+        pieces += self._kept_jobs(row) if row else []
+        return [*pieces[:-1], (pieces[-1][0].removesuffix("\n"), MUTED)]
+
+    def _kept_jobs(self, row: RosterRow) -> list[Piece]:
+        """What is said without a warning: paused jobs, and a task that is not over."""
+        glyphs = self.board_app.glyphs
+        pieces: list[Piece] = []
+        for mark, name, jobs in self._jobs(row):
+            if jobs.paused:
+                pieces += _item((mark, FAINT), f"{jobs.paused} paused {name}", "will be cancelled")
+        if row.task is not None and row.task.status not in _ENDED:
+            pieces += _item((glyphs.dot, MUTED), "task in progress", "will be cancelled")
         return pieces
 
+    def _armed_jobs(self, row: RosterRow) -> list[Piece]:
+        """The one warning: what would have fired, and when (R50)."""
+        warning = Ink("attention", bold=True)
+        pieces: list[Piece] = []
+        for mark, name, jobs in self._jobs(row):
+            if not jobs.active:
+                continue
+            what = f"armed {name}" if jobs.active == 1 else f"{jobs.active} armed {name}s"
+            left = None if jobs.next_at_ms is None else jobs.next_at_ms - self.board_app.now()
+            when = "" if left is None else f" — next in {countdown_text(left)}"
+            when = " — due now" if left is not None and left <= 0 else when
+            pieces += [("\n" if pieces else "", TEXT), ("▌ ", Ink("attention"))]
+            pieces += [(f"{mark} ", Ink("schedule")), (f"{what}{when}", warning)]
+            pieces.append((" — will be cancelled", warning))
+        return pieces
+
+    def _jobs(self, row: RosterRow) -> tuple[tuple[str, str, Schedule], ...]:
+        """Of the session and everything below it, each job once."""
+        glyphs = self.board_app.glyphs
+        return (
+            (glyphs.heartbeat, "heartbeat", row.tree_heartbeats),
+            (glyphs.cron, "cron", row.tree_crons),
+        )
+
+    def _remains(self, plan: DeletePlan) -> list[Piece]:
+        """What stays, and the way back (R52)."""
+        window = self.board_app.settings.ui.undo_window
+        days = int(self.board_app.settings.daemon.trash_retention // 86_400)
+        pieces: list[Piece] = [("\n", TEXT), heading("Stays")]
+        pieces += [(f"  {self._where(plan)} and every file in it\n", MUTED)]
+        pieces += [heading("Undo"), ("   ", TEXT), ("u", KEY)]
+        return [*pieces, (f" for {window:g}s, then {days} days in the trash", MUTED)]
+
+    def _where(self, plan: DeletePlan) -> str:
+        return short_path(plan.cwd, self.board_app.home)
+
     def _subagents(self, plan: DeletePlan) -> list[Piece]:
-        noun = "subagent" if plan.subagents == 1 else "subagents"
         names = ", ".join(clean(name, 40) for name in plan.subagents_working[:3])
         count = len(plan.subagents_working)
         state = f"{count} working: {names}" if count else "quiet"
-        return _item((self.board_app.glyphs.open, MUTED), f"{plan.subagents} {noun}", state)
+        what = _counted(plan.subagents, "subagent")
+        return _item((self.board_app.glyphs.open, MUTED), what, state)
+
+
+def _counted(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def _item(mark: Piece, what: str, state: str) -> list[Piece]:

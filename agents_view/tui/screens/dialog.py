@@ -55,7 +55,9 @@ class DialogButton(Static, can_focus=True):
         self._shown_key = shown_key
 
     def render(self) -> Content:
-        return Content.assemble((f" {self._shown_key} ", "bold"), (f" {self.choice.label} ", ""))
+        key_ink = "$error" if self.choice.destructive else "$primary"
+        ink = "bold" if self.has_focus else f"bold {key_ink}"
+        return Content.assemble((f" {self._shown_key} ", ink), (f" {self.choice.label} ", ""))
 
     async def action_press(self) -> None:
         await self.screen.run_action(self.choice.action)
@@ -100,16 +102,17 @@ class Dialog(ModalScreen[T]):
             frame.border_title = self._title()
             with VerticalScroll(classes="dialog-body", can_focus=False):
                 yield from self.body()
-            with Horizontal(classes="dialog-buttons"):
-                yield Static("", classes="dialog-spring")
-                for choice in self.choices():
-                    name = {"escape": "esc"}.get(choice.key, choice.key)
-                    yield DialogButton(choice, name)
+            if choices := self.choices():
+                with Horizontal(classes="dialog-buttons"):
+                    yield Static("", classes="dialog-spring")
+                    for choice in choices:
+                        name = {"escape": "esc"}.get(choice.key, choice.key)
+                        yield DialogButton(choice, name)
         yield LineBar(self._key_bar, lambda: self.look, id="keys")
 
     def _title(self) -> Content:
         """Never as markup: a name like `[/ x` is no closing tag."""
-        return Content(f" {cut(self.title_text(), _TITLE)} ")
+        return Content(cut(self.title_text(), _TITLE))
 
     def retitle(self) -> None:
         """The title changed."""
@@ -118,7 +121,7 @@ class Dialog(ModalScreen[T]):
     def hints(self) -> list[tuple[str, str]]:
         """What the key bar says."""
         buttons = [(choice.key, choice.label.lower()) for choice in reversed(self.choices())]
-        return [("tab", "next"), *buttons]
+        return [("tab", "next"), *buttons] if len(buttons) > 1 else buttons
 
     def _key_bar(self, width: int) -> list[Piece]:
         return key_bar_pieces(self.hints(), "", width)
@@ -130,11 +133,11 @@ class Dialog(ModalScreen[T]):
         """Leave without doing anything."""
         self.dismiss(None)
 
-    def text_of(self, pieces: Sequence[Piece], ground: str = "panel") -> Text:
-        """Pieces as text on the dialog's ground."""
+    def text_of(self, pieces: Sequence[Piece]) -> Text:
+        """Pieces as text on the ground of the widget that shows them."""
         text = Text(no_wrap=False, end="")
         for part, ink in pieces:
-            text.append(part, self.look.style(ink, ground))
+            text.append(part, self.look.ink_alone(ink))
         return text
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from rich.text import Text
 from textual import on, work
@@ -21,6 +23,10 @@ from daemon_client.errors import DaemonError
 from daemon_client.protocol.replies import AgentInfo
 from daemon_client.text import clean
 
+_NAME: Final = 20
+_INSIDE: Final = 68
+"""Cells between the sides of the dialog."""
+
 
 class Directories(Suggester):
     """Completes a directory while it is typed."""
@@ -35,13 +41,19 @@ class Directories(Suggester):
         path = Path(value).expanduser()
         parent, begin = (path, "") if value.endswith("/") else (path.parent, path.name)
         try:
-            names = sorted(e.name for e in os.scandir(parent) if e.is_dir())
+            names = await asyncio.to_thread(_directories, parent)
         except OSError:
             return None
         for name in names:
             if name.startswith(begin) and (begin or not name.startswith(".")):
                 return value + name[len(begin) :]
         return None
+
+
+def _directories(parent: Path) -> list[str]:
+    """May be slow (a network file system): never on the loop. Raises `OSError`."""
+    with os.scandir(parent) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir())
 
 
 class NewSession(Dialog[str]):
@@ -95,12 +107,15 @@ class NewSession(Dialog[str]):
 
     def _line(self, agent: AgentInfo) -> Content:
         """Found ones as text, the others faint with how to get them on the same line."""
-        name = f" {cut(clean(agent.name, 30), 19):<20}"
+        name = f" {cut(clean(agent.name, 30), _NAME - 2):<{_NAME}}"
+        # what is left of the dialog's inside, a scroll bar aside
+        room = max(4, min(_INSIDE, self.app.size.width - 8) - _NAME - 2)
         if agent.found:
-            pieces: list[Piece] = [(name, TEXT), (cut(clean(agent.command, 200), 44), FAINT)]
+            pieces: list[Piece] = [(name, TEXT), (cut(clean(agent.command, 200), room), FAINT)]
         else:
-            pieces = [(name, FAINT), (cut(clean(agent.hint or "not found", 200), 44), FAINT)]
-        text: Text = self.text_of(pieces, "field")
+            hint = clean(agent.hint or "not found", 200)
+            pieces = [(name, FAINT), (cut(hint, room), FAINT)]
+        text: Text = self.text_of(pieces)
         return Content.from_rich_text(text)
 
     @on(Input.Submitted)

@@ -35,6 +35,9 @@ class ActionPalette(Dialog[Action]):
     def title_text(self) -> str:
         return "Do"
 
+    def hints(self) -> list[tuple[str, str]]:
+        return [("↑ ↓", "choose"), ("enter", "do it"), ("escape", "close")]
+
     def body(self) -> Sequence[Widget]:
         self._input = Input(placeholder="what to do")
         self._list = OptionList(markup=False)
@@ -78,5 +81,5 @@ class ActionPalette(Dialog[Action]):
 
     def _line(self, action: Action) -> Content:
         keys = " ".join(key_name(key) for key in self._keys.of(action.id))
-        text: Text = self.text_of([(f" {action.label:<40}", TEXT), (keys, FAINT)], "field")
+        text: Text = self.text_of([(f" {action.label:<40}", TEXT), (keys, FAINT)])
         return Content.from_rich_text(text)

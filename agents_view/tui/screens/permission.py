@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from agents_view.board.ink import MUTED, TEXT, Ink, Piece
 from agents_view.board.item import title_of
+from agents_view.board.session_lines import short_path
 from agents_view.tui.guard import KeyGuard
 from agents_view.tui.messages import RosterChanged
 from agents_view.tui.screens.dialog import Choice, Dialog
@@ -33,6 +34,10 @@ class Permission(Dialog[None]):
     def choices(self) -> Sequence[Choice]:
         return (Choice(key="escape", label="Later", action="screen.keep"),)
 
+    def hints(self) -> list[tuple[str, str]]:
+        """The answers stand in the panel, with their keys."""
+        return [("1…9", "answer"), ("↑ ↓", "scroll"), *super().hints()]
+
     def body(self) -> Sequence[Widget]:
         app = self.board_app
         guard = KeyGuard(app.settings.ui.key_guard, time.monotonic)
@@ -44,7 +49,7 @@ class Permission(Dialog[None]):
     def on_mount(self) -> None:
         row = self.board_app.client.mirror.get(self._session_id)
         if row is not None:
-            where = f"{clean(row.agent, 60)} · {clean(row.cwd, 300)}"
+            where = f"{clean(row.agent, 60)} · {short_path(row.cwd, self.board_app.home)}"
             self._note.update(self.text_of([(where, MUTED)]))
             if row.waiting is not None and row.waiting.kind == "login":
                 self._say([("needs login: ", Ink("attention", bold=True))], row.waiting.text)

@@ -32,8 +32,8 @@ class LineBar(Widget):
         self._drawn: list[Piece] | None = None
 
     def update(self) -> None:
-        """Redraw if the content changed."""
-        if self.is_mounted and self._pieces(self.size.width) != self._drawn:
+        """Redraw if the content changed. Nothing while hidden: Textual would repaint the screen."""
+        if self.is_mounted and self.display and self._pieces(self.size.width) != self._drawn:
             self.refresh()
 
     def render_line(self, y: int) -> Strip:

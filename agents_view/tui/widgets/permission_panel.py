@@ -28,6 +28,7 @@ _LETTERS: Final = {
     "reject_once": "r",
     "reject_always": "R",
 }
+_HEADS: Final = {"permission": "needs approval: ", "question": "asks: ", "login": "needs login: "}
 _FOR_GOOD: Final = ("allow_always", "reject_always")
 
 
@@ -94,13 +95,13 @@ class PermissionPanel(Vertical, can_focus=True):
         request = self.request
         waited = age_text(self._now() - request.since_ms)
         head: list[Piece] = [
-            ("needs approval: ", Ink("attention", bold=True)),
+            (_HEADS.get(request.kind, "asks: "), Ink("attention", bold=True)),
             (clean(request.text, 300), TEXT),
             (f"   waits {waited}", MUTED),
         ]
         self._head.update(self._text(head))
         command = clean_lines(request.command or request.text, 200_000)
-        self._command.update(Text(command, style=self._palette().style(TEXT, "field")))
+        self._command.update(Text(command, style=self._palette().ink_alone(TEXT)))
         self._options.update(self._text(self._offers(request)))
 
     def _offers(self, request: PendingRequest) -> list[Piece]:
@@ -140,8 +141,8 @@ class PermissionPanel(Vertical, can_focus=True):
             self._redraw()
             return
         event.stop()
-        if self._guard.allows():
-            self._choose(option)
+        request = self.request
+        self._guard.deliberately(self.set_timer, lambda: self._choose(request, option))
 
     def _option_of(self, character: str) -> PermissionOption | None:
         if self.request is None:
@@ -151,17 +152,19 @@ class PermissionPanel(Vertical, can_focus=True):
                 return option
         return None
 
-    def _choose(self, option: PermissionOption) -> None:
+    def _choose(self, asked: PendingRequest | None, option: PermissionOption) -> None:
+        """Answers what was drawn when the key came, never what has taken its place since."""
+        if asked is None or asked is not self.request:
+            return
         if option.kind in _FOR_GOOD and self._sure != option:
             self._sure = option
             self._redraw()
             return
         self._sure = None
-        if self.request is not None:
-            self.post_message(self.Answered(self.request, option))
+        self.post_message(self.Answered(asked, option))
 
     def _text(self, pieces: list[Piece]) -> Text:
         text = Text(end="")
         for part, ink in pieces:
-            text.append(part, self._palette().style(ink, "panel"))
+            text.append(part, self._palette().ink_alone(ink))
         return text

@@ -14,9 +14,10 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from agents_view.board.columns import columns_for
-from agents_view.board.ink import TEXT, Ink, Piece
+from agents_view.board.ink import FAINT, TEXT, Ink, Piece
 from agents_view.board.model import BoardLine, BoardModel
 from agents_view.board.paint import Glyphs, Painting, paint
+from agents_view.board.transcript.ascii import in_ascii
 from agents_view.tui.strips import blank, strip_of
 from agents_view.tui.theme import Palette
 
@@ -32,11 +33,7 @@ class RosterList(ScrollView, can_focus=True):
     """
 
     class Opened(Message):
-        """A session was clicked twice."""
-
-        def __init__(self, session_id: str) -> None:
-            super().__init__()
-            self.session_id = session_id
+        """The selected line was clicked twice."""
 
     class Moved(Message):
         """The selection is another one; `by_person` if somebody pressed a key for it."""
@@ -57,60 +54,93 @@ class RosterList(ScrollView, can_focus=True):
         self._beat = False
         self._connected = True
         self._index = 0
+        self._lines: list[BoardLine] = []
+        """The lines as they were shown last: what moved is told from them."""
+        self._below: tuple[list[BoardLine], int, int] | None = None
         self._cache: LRUCache[tuple[object, ...], Strip] = LRUCache(512)
         self._texts: dict[int, object] = {}
+        self._pictures: dict[str, tuple[Piece, ...]] = {}
+        """Pictures by a line's key, for as long as nothing they show has changed: scrolling."""
 
     # what it shows
 
     def tick(self, now_ms: int, *, beat: bool) -> None:
         """A second has passed: redraw the visible lines whose text is another one now."""
         self._now_ms, self._beat = now_ms, beat
+        self._pictures.clear()
         top = self.scroll_offset.y
         for y in range(top, min(top + self.size.height, len(self.model.lines))):
-            if self._texts.get(y) != self._picture(self.model.lines[y]):
+            if not self._more(y) and self._texts.get(y) != self._picture(self.model.lines[y]):
                 self.refresh_line(y)
 
     def set_connected(self, connected: bool) -> None:
         """Without a daemon the last rows stay, in grey."""
         if connected != self._connected:
             self._connected = connected
+            self._pictures.clear()
             self.refresh()
 
     def set_look(self, palette: Palette, glyphs: Glyphs) -> None:
         """Another theme."""
         self.palette, self.glyphs = palette, glyphs
         self._cache.clear()
+        self._pictures.clear()
         self.refresh()
 
     def set_pending(self, session_id: str, pending: bool) -> None:
         """A request about this session is under way."""
         (self.pending.add if pending else self.pending.discard)(session_id)
+        self._pictures.clear()
         self._refresh_key(session_id)
 
     def rows_changed(self, session_ids: frozenset[str]) -> None:
         """Facts changed and no line moved: redraw those lines if they are visible."""
+        self._pictures.clear()
         for session_id in session_ids:
             self._refresh_key(session_id)
             row = self.model.items.get(session_id)
             if row is not None:
                 self._refresh_key(f"below:{session_id}")
 
-    def lines_changed(self) -> None:
-        """Lines moved: keep the selection, and its place on the screen."""
-        offset = self._index - self.scroll_offset.y
-        key = self.model.nearest(self.selected, self._index)
+    def lines_changed(self) -> bool:
+        """Lines moved: keep the selection, and what a person looks at on its line of the screen.
+
+        True if what is in view, or the selection, is another now.
+        """
+        before, self._lines = self._lines, self.model.lines
+        seen, top = self._in_view(before), self.scroll_offset.y
+        anchor = self._anchor(before, top)
+        key = self.model.nearest(self.selected, before, self._index)
+        moved = key != (self.selected or None)
+        self.selected = key or ""
+        self._index = self.model.position.get(self.selected, 0)
         self._resize_content()
-        if key is None:
-            self.selected, self._index = "", 0
-        else:
-            moved = key != self.selected
-            self.selected, self._index = key, self.model.position[key]
-            if moved:
-                self.post_message(self.Moved(by_person=False))
         self._texts.clear()
+        self._pictures.clear()
         self.refresh()
-        if 0 <= offset < self.size.height:
-            self.scroll_to(y=self._index - offset, animate=False, force=True)
+        if anchor is not None:
+            line, offset = anchor
+            self.scroll_to(y=line - offset, animate=False, force=True, immediate=True)
+        if moved and self.selected:
+            self.post_message(self.Moved(by_person=False))
+        return moved or seen != self._in_view(self._lines)
+
+    def _in_view(self, lines: list[BoardLine]) -> list[str]:
+        top = self.scroll_offset.y
+        return [line.key for line in lines[top : top + self.size.height]]
+
+    def _anchor(self, before: list[BoardLine], top: int) -> tuple[int, int] | None:
+        """A line that stays where it is: the selection if it is in view, else the topmost.
+
+        Its new index, and its distance from the top of the screen.
+        """
+        view = range(top, min(top + self.size.height, len(before)))
+        order = [self._index, *view] if self._index in view else [*view]
+        for index in order:
+            place = self.model.position.get(before[index].key)
+            if place is not None:
+                return place, index - top
+        return None
 
     def _resize_content(self) -> None:
         self.virtual_size = Size(self.scrollable_content_region.width, len(self.model.lines))
@@ -170,7 +200,9 @@ class RosterList(ScrollView, can_focus=True):
         top = index
         while top > 0 and index - top < 2 and not self.model.lines[top - 1].selectable:
             top -= 1
-        region = Region(0, top, self.size.width, index - top + 1)
+        # one line more: the last one on the screen says how many follow
+        below = 1 if index + 1 < len(self.model.lines) else 0
+        region = Region(0, top, self.size.width, index - top + 1 + below)
         self.scroll_to_region(region, animate=False, force=True)
 
     # drawing
@@ -183,6 +215,8 @@ class RosterList(ScrollView, can_focus=True):
             return strip_of(note, width, self.palette)
         if index >= len(self.model.lines):
             return blank(width, self.palette)
+        if more := self._more(index):
+            return strip_of(more, width, self.palette)
         line = self.model.lines[index]
         ground = self._ground(line)
         picture = self._picture(line)
@@ -192,6 +226,21 @@ class RosterList(ScrollView, can_focus=True):
         if strip is None:
             strip = self._cache[key] = self._draw(line, ground, width)
         return strip
+
+    def _more(self, index: int) -> list[Piece]:
+        """`↓ 12 more` on the last line, in place of the first of them."""
+        lines = self.model.lines
+        last = self.scroll_offset.y + self.size.height - 1
+        if index != last or index + 1 >= len(lines) or self.size.height < 2:
+            return []
+        if self._below is None or self._below[0] is not lines:
+            self._below = (lines, len(lines), 0)
+        _, known, count = self._below
+        between = lines[min(known, index) : max(known, index)]
+        sessions = sum(1 for line in between if line.kind == "session")
+        self._below = (lines, index, count + (sessions if index < known else -sessions))
+        arrow = "v" if self.glyphs.ascii else "↓"
+        return [("   ", TEXT), (f"{arrow} {self._below[2]} more", FAINT)] if self._below[2] else []
 
     @property
     def too_small(self) -> bool:
@@ -205,8 +254,13 @@ class RosterList(ScrollView, can_focus=True):
 
     def _picture(self, line: BoardLine) -> tuple[Piece, ...]:
         """Everything a line's picture shows: equal means there is nothing to redraw."""
-        pieces = paint(line, self.model, self._painting(), pending=line.session_id in self.pending)
-        return tuple(pieces)
+        picture = self._pictures.get(line.key)
+        if picture is None:
+            pending = line.session_id in self.pending
+            pieces = paint(line, self.model, self._painting(), pending=pending)
+            picture = tuple(in_ascii(pieces) if self.glyphs.ascii else pieces)
+            self._pictures[line.key] = picture
+        return picture
 
     def _painting(self) -> Painting:
         width = self.size.width
@@ -231,7 +285,8 @@ class RosterList(ScrollView, can_focus=True):
     def _with_bar(self, pieces: list[Piece], ink: Ink) -> list[Piece]:
         """The selection bar in the first cell."""
         first, style = pieces[0]
-        return [(self.glyphs.selected, ink), (first[1:], style), *pieces[1:]]
+        mark = ">" if self.palette.mono else self.glyphs.selected
+        return [(mark, ink), (first[1:], style), *pieces[1:]]
 
     def _refresh_key(self, key: str) -> None:
         index = self.model.position.get(key)
@@ -244,7 +299,10 @@ class RosterList(ScrollView, can_focus=True):
     def on_resize(self, event: events.Resize) -> None:
         self._cache.clear()
         self._texts.clear()
+        self._pictures.clear()
         self._resize_content()
+        if self.selected:
+            self.call_after_refresh(lambda: self._show(self._index))
 
     def on_focus(self) -> None:
         self.refresh_line(self._index)
@@ -260,4 +318,4 @@ class RosterList(ScrollView, can_focus=True):
         if line.selectable:
             self.select(line.key)
             if event.chain == 2:
-                self.post_message(self.Opened(line.session_id))
+                self.post_message(self.Opened())

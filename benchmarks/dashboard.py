@@ -23,6 +23,8 @@ from tests.support import homes
 _ROW = b"project"
 """What only the first frame with rows holds: part of every row's directory."""
 _BARE = b"bare app"
+_SETTLED = 1.5
+"""Seconds without output, after which the start is over."""
 
 
 def measure(size: Size) -> Iterator[Figure]:
@@ -40,22 +42,17 @@ def measure(size: Size) -> Iterator[Figure]:
             baseline=statistics.median(bare),
             goal=1.6,
         )
-        with shown(BARE, home, _BARE) as (running, _):
-            running.settle(0.5)
-            bare_keys = key_times(running, "j", size.keys)
-            bare_memory = megabytes(running.pid)
-            bare_idle, _ = cpu_share(running, size.seconds)
-        with shown(BOARD, home, _ROW) as (running, _):
-            running.settle(0.5, 3)
+        with shown(BARE, home, _BARE) as (least, _), shown(BOARD, home, _ROW) as (running, _):
+            running.settle(_SETTLED, 3)
             yield Figure(
                 name="memory (RSS)",
                 value=megabytes(running.pid),
                 unit="MB",
-                baseline=bare_memory,
+                baseline=megabytes(least.pid),
                 goal=1.7,
             )
-            keys = key_times(running, "j", size.keys)
-            yield from _keys(keys, bare_keys)
+            yield from _keys(*key_times(running, least, "j", size.keys))
+            bare_idle, _ = cpu_share(least, size.seconds)
             tell(daemon, "rate 100")
             busy, _ = cpu_share(running, size.seconds)
             yield _cpu("100 row changes/s, all rows", busy, 3.0, bare_idle)

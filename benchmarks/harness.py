@@ -121,18 +121,23 @@ def shown(argv: Sequence[str], home: Path, wanted: bytes) -> Iterator[tuple[Term
         yield running, (running.last_at - running.started_at) * 1000
 
 
-def key_times(running: Terminal, key: str, count: int) -> list[float]:
-    """Milliseconds from a key to the end of its frame, one after another with pauses."""
-    times = []
+def key_times(ours: Terminal, bare: Terminal, key: str, count: int) -> list[list[float]]:
+    """Milliseconds from a key to the end of its frame, by turns, so that both meet one machine."""
+    times: list[list[float]] = [[], []]
     for _ in range(count):
-        running.settle(0.01, 0.1)
-        start = len(running.output)
-        pressed = time.monotonic()
-        running.send(key)
-        while FRAME_END not in running.output[start:] and time.monotonic() - pressed < 1:
-            running.pump(0.05)
-        times.append((running.last_at - pressed) * 1000)
+        for running, took in zip((ours, bare), times, strict=True):
+            running.settle(0.01, 0.1)
+            took.append(_key_time(running, key))
     return times
+
+
+def _key_time(running: Terminal, key: str) -> float:
+    start = len(running.output)
+    pressed = time.monotonic()
+    running.send(key)
+    while FRAME_END not in running.output[start:] and time.monotonic() - pressed < 1:
+        running.pump(0.05)
+    return (running.last_at - pressed) * 1000
 
 
 def cpu_share(running: Terminal, seconds: float) -> tuple[float, float]:

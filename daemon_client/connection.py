@@ -15,7 +15,6 @@ import struct
 import uuid
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +36,7 @@ from daemon_client.protocol import (
     Request,
     Welcome,
 )
+from daemon_client.version import VERSION
 
 
 class ClientLimits(msgspec.Struct, kw_only=True, frozen=True):
@@ -75,11 +75,8 @@ _CLIENT_ID: Final = uuid.uuid4().hex
 
 
 def product_version() -> str:
-    """The installed version, `0` from a bare checkout."""
-    try:
-        return metadata.version("agents-view-tui")
-    except metadata.PackageNotFoundError:
-        return "0"
+    """The version of this side, as both ends tell each other."""
+    return VERSION
 
 
 def peer_uid(sock: socket.socket) -> int | None:

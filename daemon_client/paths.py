@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -92,6 +90,10 @@ def _short(socket: Path, state: Path) -> Path:
     """A socket path the platform can bind; a long one moves to a private directory named by us."""
     if len(os.fsencode(socket)) <= _MAX_SOCKET_PATH:
         return socket
+    # two slow imports for the rare long path
+    import hashlib
+    import tempfile
+
     digest = hashlib.sha256(os.fsencode(state)).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"agents-view-{os.getuid()}" / f"{digest}.sock"
 

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +27,7 @@ from agents_view.agents import protocol as p
 from agents_view.agents.command import PATIENCE, Command
 from agents_view.agents.history import Exchange, History, directory
 from daemon_client.ids import new_id
+from daemon_client.version import VERSION
 
 _MAX_LINE: Final = 64 << 20
 _LIVE_EVERY: Final = 0.1
@@ -342,11 +342,7 @@ def _answer(output: str, code: int, *, cancelled: bool) -> str:
 
 
 def _initialized() -> p.Initialized:
-    try:
-        version = metadata.version("agents-view-tui")
-    except metadata.PackageNotFoundError:
-        version = "0"
-    return p.Initialized(agent_info=p.Implementation(name="shell", version=version))
+    return p.Initialized(agent_info=p.Implementation(name="shell", version=VERSION))
 
 
 def _session_id(params: bytes) -> str:

@@ -7,6 +7,7 @@ is kept. The file is never written.
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import re
 import tomllib
@@ -20,6 +21,7 @@ from agents_view.base.settings import AgentEntry, Settings
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_QUOTES: Final = str.maketrans("", "", "\"'")
 _TABLES: Final = ("agents", "keys")
 """Sections whose keys are the user's own."""
 
@@ -84,6 +86,8 @@ class _Reader:
             self._problem("", f"cannot be read: {error}")
         except tomllib.TOMLDecodeError as error:
             self._problem("", f"{error}; all defaults are used", line=_line_of(str(error)))
+        except RecursionError:
+            self._problem("", "nested too deeply; all defaults are used")
         return {}
 
     def section(self, name: str, document: Mapping[str, Any]) -> msgspec.Struct:
@@ -155,7 +159,10 @@ class _Reader:
             match = _DURATION.fullmatch(value.strip())
             value = float(match[1]) * _UNITS[match[2]] if match else value
         try:
-            return msgspec.convert(value, kind, strict=not text)
+            converted = msgspec.convert(value, kind, strict=not text)
+            if isinstance(converted, float) and not math.isfinite(converted):
+                raise msgspec.ValidationError("Expected a finite number")
+            return converted
         except msgspec.ValidationError as error:
             allowed = " (a number of seconds, or 20m)" if is_duration(kind) else ""
             line = 0 if text else None
@@ -163,10 +170,18 @@ class _Reader:
             return None
 
     def _problem(self, key: str, message: str, line: int | None = None) -> None:
-        where = self._lines.get(key, 0) if line is None else line
+        where = self._line(key) if line is None else line
         file = "environment" if key.startswith("AGENTS_VIEW_") else self._file
         problem = ConfigProblem(file=file, line=where, key=key, message=message)
         self.problems.append(problem)
+
+    def _line(self, key: str) -> int:
+        """Where the key stands, or what it is written inside of (an inline table)."""
+        while key:
+            if key in self._lines:
+                return self._lines[key]
+            key = key.rpartition(".")[0]
+        return 0
 
 
 def is_duration(kind: Any) -> bool:
@@ -197,16 +212,22 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield f"{prefix}{name}", value
 
 
+_HEADER: Final = re.compile(r"\s*\[\[?\s*([^\[\]=]+?)\s*\]\]?\s*(?:#.*)?")
+_KEY: Final = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
+_LONG_TEXTS: Final = ('"""', "'''")
+
+
 def _key_lines(text: str) -> Iterator[tuple[str, int]]:
     """Where each key stands, as far as a look at the lines tells."""
-    section = ""
+    section, inside = "", ""
     for number, line in enumerate(text.splitlines(), start=1):
-        header = re.match(r"\s*\[+\s*([^\]]+?)\s*\]+", line)
-        if header:
-            section = header[1].replace('"', "")
-            yield section, number
+        if inside:
+            inside = "" if inside in line else inside
             continue
-        key = re.match(r"\s*([A-Za-z0-9_.\"-]+)\s*=", line)
-        if key:
-            name = key[1].replace('"', "")
+        if header := _HEADER.fullmatch(line):
+            section = header[1].translate(_QUOTES)
+            yield section, number
+        elif key := _KEY.match(line):
+            name = key[1].translate(_QUOTES)
             yield (f"{section}.{name}" if section else name), number
+        inside = next((mark for mark in _LONG_TEXTS if line.count(mark) % 2), "")

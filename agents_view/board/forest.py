@@ -33,7 +33,8 @@ class Forest:
         """Whatever no root reaches is a cycle: its first member becomes a root."""
         reached: set[str] = set()
         for root in self.roots:
-            self._reach(root.row.session_id, reached)
+            if root.row.session_id in self.children:
+                self._reach(root.row.session_id, reached)
         for item in nested:
             key = item.row.session_id
             if key not in reached:

@@ -6,12 +6,12 @@ import argparse
 import gc
 import os
 import sys
-from pathlib import Path
 
 from agents_view.base.config import load_settings
-from agents_view.cli.output import NO_DAEMON, USAGE, tell
+from agents_view.base.settings import Settings
+from agents_view.cli.output import FAILED, NO_DAEMON, USAGE, tell
 from daemon_client.launch import inside_agent
-from daemon_client.paths import paths_for
+from daemon_client.paths import Paths, paths_for
 
 
 def dashboard(args: argparse.Namespace) -> int:
@@ -25,27 +25,31 @@ def dashboard(args: argparse.Namespace) -> int:
     if inside_agent() and args.embedded:
         tell("agents-view: no daemon is started inside an agent")
         return NO_DAEMON
-    if args.config:
-        if not Path(args.config).is_file():
-            tell(f"agents-view: no such file: {args.config}")
-            return USAGE
-        os.environ["AGENTS_VIEW_CONFIG"] = str(Path(args.config).absolute())
     paths = paths_for()
     loaded = load_settings(paths.config_file)
     banner = "\n".join(str(problem) for problem in loaded.problems[:3])
     gc.disable()  # nothing made until the first frame is garbage; the app enables it again
+    if args.embedded:
+        return _embedded(args, paths, loaded.settings, banner)
     from agents_view.tui.app import run
 
-    if not args.embedded:
-        return run(paths, loaded.settings, theme=args.theme, scope=args.scope, banner=banner)
-    from agents_view.daemon.embedded import EmbeddedDaemon
+    return run(paths, loaded.settings, theme=args.theme, banner=banner)
 
-    with EmbeddedDaemon(None, settings=loaded.settings):
-        return run(
-            paths,
-            loaded.settings,
-            embedded=True,
-            theme=args.theme,
-            scope=args.scope,
-            banner=banner,
-        )
+
+def _embedded(args: argparse.Namespace, paths: Paths, settings: Settings, banner: str) -> int:
+    """The daemon on a thread of this process; it ends with the board (S50)."""
+    from agents_view.daemon.embedded import EmbeddedDaemon
+    from agents_view.daemon.supervisor.supervisor import AlreadyRunning
+
+    daemon = EmbeddedDaemon(None, settings=settings)
+    try:
+        daemon.start()
+    except AlreadyRunning:
+        tell("agents-view: a daemon is running here already; without --embedded you see it")
+        return FAILED
+    try:
+        from agents_view.tui.app import run
+
+        return run(paths, settings, embedded=True, theme=args.theme, banner=banner)
+    finally:
+        daemon.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
@@ -28,31 +29,36 @@ _EXIT: Final = {
     ErrorCode.UNAVAILABLE: NO_DAEMON,
     ErrorCode.INCOMPATIBLE: NO_DAEMON,
 }
+_REASONS: Final = {
+    FAILED: "failed",
+    USAGE: ErrorCode.INVALID.value,
+    NO_SESSION: ErrorCode.NOT_FOUND.value,
+    NO_DAEMON: ErrorCode.UNAVAILABLE.value,
+    TIMED_OUT: ErrorCode.TIMEOUT.value,
+    NEEDS_PERSON: "needs_person",
+}
 
 
 class Stop(Exception):
-    """A command ends early with this exit code, and a message that is not an error's."""
+    """A command ends early with this exit code, and why, one more fact a line in `detail`."""
 
-    def __init__(self, code: int, message: str = "") -> None:
+    def __init__(self, code: int, message: str, detail: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-
-    @property
-    def reason(self) -> str:
-        """The code of the same thing in JSON."""
-        names = {TIMED_OUT: "timeout", NEEDS_PERSON: "needs_person", USAGE: "invalid"}
-        return names.get(self.code, "failed")
-
-
-def exit_code_of(error: DaemonError) -> int:
-    """The exit code of spec 09 for a failure."""
-    return _EXIT.get(error.code, FAILED)
+        self.detail = detail
 
 
 def print_json(value: object) -> None:
     """One JSON document, with every field, defaults too: keys are stable."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+
+
+def print_done(args: argparse.Namespace) -> int:
+    """Confirmed; people need no word of it."""
+    if args.json:
+        print_json({"done": True})
+    return OK
 
 
 def print_line(text: str = "") -> None:
@@ -64,21 +70,30 @@ def tell(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def print_error(error: DaemonError, *, as_json: bool) -> int:
-    """Show a failure; the exit code."""
-    if as_json:
-        body = {"code": error.code, "message": error.message, "detail": list(error.detail)}
-        print_json({"error": body})
+def report(error: DaemonError | Stop, *, as_json: bool) -> int:
+    """Show why a command was not done; the exit code of spec 09."""
+    if isinstance(error, Stop):
+        code, reason = error.code, _REASONS[error.code]
     else:
-        tell(f"agents-view: {error.message}")
-        for line in error.detail:
-            tell(f"  {line}")
-    return exit_code_of(error)
+        code, reason = _EXIT.get(error.code, FAILED), error.code.value
+    if as_json:
+        body = {"code": reason, "message": error.message, "detail": list(error.detail)}
+        print_json({"error": body})
+        return code
+    tell(f"agents-view: {error.message}")
+    for line in error.detail:
+        tell(f"  {line}")
+    return code
 
 
 def plain(value: msgspec.Struct) -> dict[str, Any]:
     """A Struct as JSON values with every field (the wire leaves defaults out)."""
-    return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+    # a thousand rows of forty fields: asdict does most of them at once
+    facts = msgspec.structs.asdict(value)
+    for name, fact in facts.items():
+        if isinstance(fact, (msgspec.Struct, tuple, list)):
+            facts[name] = _plain(fact)
+    return facts
 
 
 def _plain(value: object) -> Any:
@@ -91,11 +106,11 @@ def _plain(value: object) -> Any:
 
 def row_json(row: RosterRow, now_ms: int) -> dict[str, Any]:
     """A row as `ls` shows it: all facts, section, label and badges."""
-    return plain(row) | {
-        "section": section_of(row),
-        "label": label_of(row, now_ms),
-        "badges": [plain(badge) for badge in badges_of(row, now_ms)],
-    }
+    facts = plain(row)
+    facts["section"] = section_of(row)
+    facts["label"] = label_of(row, now_ms)
+    facts["badges"] = [plain(badge) for badge in badges_of(row, now_ms)]
+    return facts
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
+from agents_view.cli.output import NO_DAEMON, Stop
 from daemon_client.client import DaemonClient, connect
+from daemon_client.protocol import DaemonClosing, FromDaemon
 from daemon_client.protocol.commands import Environ
 from daemon_client.resolve import is_full_id, resolve
 from daemon_client.roster import RosterRow, SessionId
@@ -21,8 +23,22 @@ def now_ms() -> int:
 
 
 def own_environment() -> Environ:
-    """What an agent of this person should see (A9)."""
-    return {k: v for k, v in os.environ.items() if not k.startswith("AGENTS_VIEW_")}
+    """What an agent of this person should see (A9); nothing of ours, and nothing but text."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("AGENTS_VIEW_") and _is_text(name) and _is_text(value)
+    }
+
+
+def _is_text(value: str) -> bool:
+    """The wire is UTF-8. Bytes that are not came in as lone surrogates."""
+    return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def directory(text: str) -> str:
+    """A directory a person typed, absolute, without `..`."""
+    return os.path.normpath(Path(text).expanduser().absolute())
 
 
 @asynccontextmanager
@@ -34,10 +50,38 @@ async def daemon(*, start: bool = True, roster: bool = True) -> AsyncGenerator[D
         yield client
 
 
-async def named(client: DaemonClient, text: str, *, trashed: bool = False) -> SessionId:
-    """The session a person means; `trashed`: a full id may be one that is not in the roster."""
-    if trashed and is_full_id(text) and client.mirror.get(text) is None:
-        return text
+@asynccontextmanager
+async def unless_stopped(client: DaemonClient) -> AsyncGenerator[None, None]:
+    """What waits inside ends with exit 4 when somebody stops the daemon: nothing more comes."""
+    loop = asyncio.get_running_loop()
+    bound = asyncio.timeout(None)
+
+    def pushed(message: FromDaemon) -> None:
+        if isinstance(message, DaemonClosing) and message.reason == "shutdown":
+            bound.reschedule(loop.time())
+
+    undo = client.connection.on_push(pushed)
+    try:
+        async with bound:
+            yield
+    except TimeoutError:
+        if not bound.expired():
+            raise
+        raise Stop(NO_DAEMON, "the daemon was stopped") from None
+    finally:
+        undo()
+
+
+def named(client: DaemonClient, text: str) -> SessionId:
+    """The session a person means. A full id need not be in the roster: it may be in the trash.
+
+    Or it is out of an agent's sight: the daemon knows, and says which.
+    """
+    return text if is_full_id(text) else resolve(text, client.mirror)
+
+
+def listed(client: DaemonClient, text: str) -> SessionId:
+    """The same, for what is read from the roster alone."""
     return resolve(text, client.mirror)
 
 
@@ -54,8 +98,3 @@ async def until_row(
     finally:
         unsubscribe()
     return client.mirror.get(session_id)
-
-
-def add_session(parser: argparse.ArgumentParser) -> None:
-    """The argument that names a session."""
-    parser.add_argument("session", help="id, exact name, or the last four or more of an id")

@@ -1,4 +1,4 @@
-"""Commands about a conversation: send, log, wait, cancel, answer."""
+"""Commands about a conversation: send, wait, cancel, answer."""
 
 from __future__ import annotations
 
@@ -6,40 +6,46 @@ import argparse
 import asyncio
 import sys
 
-from agents_view.cli.follow import TurnFollower
+from agents_view.cli.follow import Turn, TurnFollower
 from agents_view.cli.output import (
     FAILED,
+    NO_SESSION,
     OK,
     TIMED_OUT,
     USAGE,
     Stop,
     plain,
+    print_done,
     print_json,
     print_line,
+    row_json,
     tell,
 )
-from agents_view.cli.session import daemon, named, now_ms, own_environment, until_row
-from daemon_client.client import DaemonClient
+from agents_view.cli.session import (
+    daemon,
+    listed,
+    named,
+    now_ms,
+    own_environment,
+    unless_stopped,
+    until_row,
+)
 from daemon_client.errors import DaemonError, ErrorCode
 from daemon_client.ids import new_id
-from daemon_client.protocol import FromDaemon, SessionChunk, SessionGone
 from daemon_client.protocol.replies import PendingRequest
-from daemon_client.protocol.transcript import TranscriptEntry
-from daemon_client.roster import RosterRow
+from daemon_client.roster import RosterRow, SessionId
 from daemon_client.status import age_text, section_of
 from daemon_client.text import clean, clean_lines
-
-_PAGE = 500
 
 
 async def send(args: argparse.Namespace) -> int:
     """Queue a prompt; with `--wait` print the answer."""
-    text = await asyncio.to_thread(sys.stdin.read) if args.text == "-" else args.text
+    text = await asyncio.to_thread(_standard_input) if args.text == "-" else args.text
     async with daemon() as client:
-        session_id, prompt_id = await named(client, args.session), new_id()
+        session_id, prompt_id = named(client, args.session), new_id()
         follower = TurnFollower(client, session_id, prompt_id) if args.wait else None
         if follower is not None:
-            await follower.begin()
+            await follower.begin(steer=args.steer)
         accepted = await client.conversation.prompt(
             session_id,
             text,
@@ -48,122 +54,52 @@ async def send(args: argparse.Namespace) -> int:
             prompt_id=prompt_id,
         )
         if follower is not None:
-            return print_turn(args, session_id, *await follower.result())
+            async with unless_stopped(client):
+                follower.accepted()
+                return print_turn(args, session_id, await follower.result())
     if args.json:
         print_json(plain(accepted))
     return OK
 
 
-def print_turn(args: argparse.Namespace, session_id: str, stop_reason: str, text: str) -> int:
+def _standard_input() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def print_turn(args: argparse.Namespace, session_id: SessionId, turn: Turn) -> int:
     """A turn's end: its text, exit 0 if it ended well."""
     if args.json:
-        print_json({"session_id": session_id, "stop_reason": stop_reason, "text": text})
+        answer = {"session_id": session_id, "stop_reason": turn.stop_reason, "text": turn.text}
+        print_json(answer)
     else:
-        if text:
-            print_line(clean_lines(text))
-        if stop_reason != "end_turn":
-            tell(f"the turn ended: {clean(stop_reason, 80)}")
-    return OK if stop_reason == "end_turn" else FAILED
-
-
-async def log(args: argparse.Namespace) -> int:
-    """The transcript, or its tail; `--follow` goes on."""
-    async with daemon() as client:
-        session_id = await named(client, args.session)
-        printer = _Printer(as_json=args.json)
-        if args.follow:
-            await _follow(client, session_id, args.tail or 200, printer)
-        else:
-            for page in await _pages(client, session_id, args.tail):
-                printer.print(page)
-        printer.close()
-    return OK
-
-
-async def _pages(
-    client: DaemonClient, session_id: str, tail: int | None
-) -> list[tuple[TranscriptEntry, ...]]:
-    """Pages oldest first, read from the end backwards."""
-    pages: list[tuple[TranscriptEntry, ...]] = []
-    before, left = None, tail
-    while left is None or left > 0:
-        limit = _PAGE if left is None else min(_PAGE, left)
-        page = await client.conversation.transcript(session_id, before=before, limit=limit)
-        pages.append(page.entries)
-        left = None if left is None else left - len(page.entries)
-        before = page.before
-        if before is None:
-            break
-    return pages[::-1]
-
-
-async def _follow(client: DaemonClient, session_id: str, tail: int, printer: _Printer) -> None:
-    """Print what is there and what comes, until the session is gone or somebody interrupts."""
-    gone = asyncio.Event()
-    last = 0
-
-    def pushed(message: FromDaemon) -> None:
-        nonlocal last
-        if isinstance(message, SessionGone):
-            gone.set()
-        if isinstance(message, SessionChunk) and message.session_id == session_id:
-            fresh = tuple(entry for entry in message.entries if entry.seq > last)
-            last = max((entry.seq for entry in fresh), default=last)
-            printer.print(fresh)
-
-    async def attach() -> None:
-        await client.conversation.attach(session_id, tail=tail)
-
-    again: set[asyncio.Task[None]] = set()
-    client.connection.on_push(pushed)
-    client.connection.on_up(lambda: again.add(asyncio.create_task(attach())))
-    await attach()
-    await gone.wait()
-
-
-class _Printer:
-    """Entries as JSON lines, or as text for people."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        self._json = as_json
-        self._held: list[TranscriptEntry] = []
-
-    def print(self, entries: tuple[TranscriptEntry, ...]) -> None:
-        if self._json:
-            for entry in entries:
-                kind = type(entry).__struct_config__.tag
-                print_json({"kind": kind} | plain(entry))
-        else:
-            from daemon_client.transcript_text import render_plain
-
-            text = render_plain(entries)
-            if text:
-                print_line(text)
-        sys.stdout.flush()
-
-    def close(self) -> None:
-        """Nothing more comes."""
-        sys.stdout.flush()
+        if turn.text:
+            print_line(clean_lines(turn.text))
+        if turn.stop_reason != "end_turn":
+            cause = f": {clean(turn.cause, 400)}" if turn.cause else ""
+            tell(f"agents-view: the turn ended: {clean(turn.stop_reason, 80)}{cause}")
+    return OK if turn.stop_reason == "end_turn" else FAILED
 
 
 async def wait(args: argparse.Namespace) -> int:
     """Until the session is as asked for; exit 5 when the time is over."""
-    async with daemon() as client:
-        session_id = await named(client, args.session)
+    async with daemon() as client, unless_stopped(client):
+        session_id = listed(client, args.session)
         try:
             async with asyncio.timeout(args.timeout):
                 row = await until_row(client, session_id, lambda r: _reached(r, args.until))
         except TimeoutError:
             raise Stop(TIMED_OUT, f"not {args.until} within {args.timeout:g}s") from None
+    if row is None and args.until != "gone":
+        raise Stop(NO_SESSION, f"the session was deleted before it was {args.until}")
     if args.json:
-        from agents_view.cli.output import row_json
-
-        print_json(row_json(row, now_ms()) if row else {"session_id": session_id, "gone": True})
+        gone = {"session_id": session_id, "gone": True}
+        print_json(row_json(row, now_ms()) if row else gone)
     return OK
 
 
 def _reached(row: RosterRow | None, until: str) -> bool:
-    if until == "gone" or row is None:
+    """Also true when the row is gone: nothing else will come."""
+    if row is None or until == "gone":
         return row is None
     if until == "needs-you":
         return row.waiting is not None
@@ -171,44 +107,32 @@ def _reached(row: RosterRow | None, until: str) -> bool:
 
 
 async def cancel(args: argparse.Namespace) -> int:
+    """End the turn; returns when it is over."""
     async with daemon() as client:
-        await client.conversation.cancel_turn(await named(client, args.session))
-    if args.json:
-        print_json({"done": True})
-    return OK
+        session_id = named(client, args.session)
+        await client.conversation.cancel_turn(session_id)
+    return print_done(args)
 
 
 async def answer(args: argparse.Namespace) -> int:
     """List what waits, or answer one of it."""
+    if args.request and args.option is None:
+        raise Stop(USAGE, "--request says which, --option says what: both are needed")
     async with daemon() as client:
-        session_id = await named(client, args.session)
+        session_id = named(client, args.session)
         pending = await client.conversation.pending(session_id)
         if args.option is None:
             _print_pending(args, pending)
             return OK
-        request = _request(pending, args.request)
-        option = _option(request, args.option)
+        request = chosen_request(pending, args.request)
+        option = chosen_option(request, args.option)
         await client.conversation.answer(session_id, request.request_id, option)
-    if args.json:
-        print_json({"done": True})
-    return OK
+    return print_done(args)
 
 
 def _print_pending(args: argparse.Namespace, pending: tuple[PendingRequest, ...]) -> None:
     if args.json:
-        print_json(
-            [
-                {
-                    "request_id": request.request_id,
-                    "kind": request.kind,
-                    "text": request.text,
-                    "command": request.command,
-                    "options": [plain(option) for option in request.options],
-                    "since_ms": request.since_ms,
-                }
-                for request in pending
-            ]
-        )
+        print_json([plain(request) for request in pending])
         return
     for request in pending:
         waits = age_text(now_ms() - request.since_ms)
@@ -216,25 +140,31 @@ def _print_pending(args: argparse.Namespace, pending: tuple[PendingRequest, ...]
         for line in clean_lines(request.command).splitlines():
             print_line(f"    {line}")
         for option in request.options:
-            print_line(f"  {option.id}  ({option.kind})  {clean(option.name, 80)}")
+            print_line(f"  {clean(option.id, 80)}  ({option.kind})  {clean(option.name, 80)}")
     if not pending:
         tell("nothing waits for you")
 
 
-def _request(pending: tuple[PendingRequest, ...], wanted: str | None) -> PendingRequest:
-    if wanted is None and len(pending) == 1:
-        return pending[0]
-    for request in pending:
-        if wanted is not None and request.request_id.endswith(wanted):
-            return request
-    if wanted is None and pending:
-        raise Stop(USAGE, f"{len(pending)} requests wait: name one with --request")
-    raise DaemonError(ErrorCode.CONFLICT, "already answered, or expired")
+def chosen_request(pending: tuple[PendingRequest, ...], wanted: str | None) -> PendingRequest:
+    """The only one, or the one whose id is, or ends in, `wanted`.
+
+    Raises `Stop` (2) if that says not which, `DaemonError` (conflict) if it is not there.
+    """
+    found = [r for r in pending if wanted is None or r.request_id.endswith(wanted)]
+    if len(found) > 1:
+        lines = tuple(f"{r.request_id}  {clean(r.text, 80)}" for r in found)
+        raise Stop(USAGE, f"{len(found)} requests wait: say which with --request", lines)
+    if not found:
+        raise DaemonError(ErrorCode.CONFLICT, "already answered, or expired")
+    return found[0]
 
 
-def _option(request: PendingRequest, wanted: str) -> str:
-    """An option by its id, or by a kind that only one has."""
-    kinds = [option for option in request.options if option.kind == wanted]
-    if any(option.id == wanted for option in request.options) or len(kinds) != 1:
+def chosen_option(request: PendingRequest, wanted: str) -> str:
+    """An option by its id, or by a kind that only one has. Raises `Stop` (2) with the options."""
+    if any(option.id == wanted for option in request.options):
         return wanted
-    return kinds[0].id
+    kinds = [option for option in request.options if option.kind == wanted]
+    if len(kinds) == 1:
+        return kinds[0].id
+    lines = tuple(f"{clean(o.id, 80)}  ({o.kind})  {clean(o.name, 80)}" for o in request.options)
+    raise Stop(USAGE, f"{clean(wanted, 80)!r} names no single option", lines)

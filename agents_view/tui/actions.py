@@ -109,6 +109,8 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action(id="app.quit", keys=("q",), label="quit (sessions live on)", group="Board",
            where=_BOARD, method="quit", word="quit", bar=21),
     # --- the session screen; its handlers are on the screen, whichever widget has the focus
+    Action(id="talk.repaint", keys=("ctrl+l",), label="repaint", group="Session", where=_TALK,
+           method="app.repaint", palette=False),
     Action(id="prompt.send", keys=("enter",), label="send, or queue behind the turn",
            group="Write", where=_COMPOSER, method="screen.send", palette=False),
     Action(id="prompt.newline", keys=("shift+enter", "ctrl+j"), label="new line", group="Write",

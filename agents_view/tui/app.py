@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import time
 from pathlib import Path
 
 from textual.app import App
 from textual.binding import Binding
 from textual.screen import ModalScreen, Screen
-from textual.timer import Timer
 
 from agents_view.base.settings import Settings
 from agents_view.board.paint import ASCII, UNICODE, Glyphs
@@ -28,7 +28,8 @@ from daemon_client.paths import Paths
 from daemon_client.roster import RosterChange
 from daemon_client.text import clean
 
-_FRAME = 0.05
+_FRAME = 0.1
+"""Seconds between two changes of the roster on the screen; the first is shown at once."""
 _SETTLED = 1.0
 """Seconds after the start when what lives as long as the program has been made."""
 
@@ -68,10 +69,13 @@ class AgentsView(App[int]):
         self._beat = False
         self._changed: set[str] = set()
         self._removed: set[str] = set()
-        self._publishing: Timer | None = None
+        self._publishing = False
+        self._published_at = 0.0
         self._title = ""
         self.keys: Keymap = build_keymap(settings.keys)
         self.animation_level = "none"
+        client.mirror.subscribe(self._collect)
+        client.connection.on_link(self._link)
         for ours in OURS:
             self.register_theme(ours)
         wanted = theme or settings.ui.theme
@@ -95,14 +99,15 @@ class AgentsView(App[int]):
 
     # life
 
+    def get_default_screen(self) -> Screen[None]:
+        """The board itself: a blank screen below it would be drawn first, and again for nothing."""
+        return BoardScreen()
+
     def on_mount(self) -> None:
         if self.no_color:
             self.add_class("-mono")
         self.theme_changed_signal.subscribe(self, self._theme_changed, immediate=True)
         self.set_keymap(self.keys.overrides)
-        self.client.mirror.subscribe(self._collect)
-        self.client.connection.on_link(self._link)
-        self.push_screen(BoardScreen())
         if self.is_headless:
             return
         terminal.on_signals(lambda code: self.exit(return_code=code))
@@ -133,7 +138,7 @@ class AgentsView(App[int]):
         for each message.
         """
         shown: list[Screen] = []
-        for screen in reversed(self.screen_stack[1:]):
+        for screen in reversed(self.screen_stack):
             shown.append(screen)
             if not isinstance(screen, ModalScreen):
                 break
@@ -152,11 +157,17 @@ class AgentsView(App[int]):
         """At most one message per frame, however many batches come."""
         self._changed |= change.changed
         self._removed = (self._removed | change.removed) - change.changed
-        if self._publishing is None:
-            self._publishing = self.set_timer(_FRAME, self._publish)
+        if not self._publishing:
+            self._publishing = True
+            wait = self._published_at + _FRAME - time.monotonic()
+            if wait > 0:
+                self.set_timer(wait, self._publish)
+            else:
+                self.call_later(self._publish)
 
     def _publish(self) -> None:
-        self._publishing = None
+        self._publishing = False
+        self._published_at = time.monotonic()
         changed, removed = frozenset(self._changed - self._removed), frozenset(self._removed)
         self._changed.clear()
         self._removed.clear()
@@ -181,6 +192,10 @@ class AgentsView(App[int]):
             os.kill(os.getpid(), signal.SIGSTOP)
             terminal.save_title()
             terminal.set_title(self._title or "agents-view")
+
+    def action_repaint(self) -> None:
+        """Write every cell again: another program may have written over them."""
+        self.screen.refresh(self.screen.size.region)
 
     def action_help_quit(self) -> None:
         """ctrl+c never ends anything; it says what does."""

@@ -28,6 +28,7 @@ class KeyGuard:
         self._clock = clock
         self._changed_at = -1e9
         self._burst_until = -1e9
+        self._bursts = 0
         self._keys: deque[float] = deque(maxlen=_BURST + 1)
 
     def changed(self) -> None:
@@ -40,11 +41,7 @@ class KeyGuard:
         self._keys.append(now)
         if len(self._keys) > _BURST and now - self._keys[0] < _WINDOW * _BURST:
             self._burst_until = now + max(self._hold, _AFTER_BURST)
-
-    @property
-    def in_burst(self) -> bool:
-        """Whether keys come, or came just now, faster than a person types them."""
-        return self._clock() < self._burst_until
+            self._bursts += 1
 
     def allows(self) -> bool:
         """Whether a dangerous key means what it says now."""
@@ -57,8 +54,10 @@ class KeyGuard:
         The first keys of a burst cannot be told from single ones when they come.
         """
         if self.allows():
-            later(SETTLE, lambda: self._act(act))
+            bursts = self._bursts
+            later(SETTLE, lambda: self._act(act, bursts))
 
-    def _act(self, act: Callable[[], object]) -> None:
-        if not self.in_burst:
+    def _act(self, act: Callable[[], object], bursts: int) -> None:
+        """Counted, not timed: it holds however late a busy screen gets to it."""
+        if bursts == self._bursts:
             act()

@@ -14,6 +14,7 @@ from daemon_client.client.conversation import Conversation
 from daemon_client.client.service import Service
 from daemon_client.client.sessions import Sessions
 from daemon_client.connection import ClientLimits, Connection
+from daemon_client.errors import DaemonError, ErrorCode
 from daemon_client.launch import ensure_daemon
 from daemon_client.paths import paths_for
 from daemon_client.protocol import (
@@ -111,10 +112,15 @@ async def connect(
     async def revive() -> None:
         await ensure_daemon(paths)
 
-    if start:
-        await ensure_daemon(paths)
     connection = Connection(paths.socket, revive=revive if start else None, limits=limits)
-    await connection.open()
+    try:
+        await connection.open()
+    except DaemonError as error:
+        if not start or error.code is not ErrorCode.UNAVAILABLE:
+            raise
+        await ensure_daemon(paths)
+        connection = Connection(paths.socket, revive=revive, limits=limits)
+        await connection.open()
     try:
         yield DaemonClient(connection)
     finally:

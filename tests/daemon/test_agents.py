@@ -16,6 +16,7 @@ from tests.support.homes import eventually, processes_of, until
 from tests.support.scripted import (
     ENV,
     ask,
+    configure,
     daemon,
     ends,
     entries,
@@ -99,6 +100,19 @@ async def test_s51_an_agent_that_exits_at_once_shows_command_code_and_last_lines
         for part in ("exit code 7", "scripted_agent exit-at-once", "reason 0", "reason 4"):
             assert part in failed.exit_cause
         assert section_of(failed) == "inactive"
+
+
+async def test_s51_held_prompts_go_out_once_the_config_is_right_and_it_is_retried(
+    home: Path,
+) -> None:
+    async with daemon(home, "exit-at-once") as client:
+        row = await new(client, "say at last")
+        await until(client, row.session_id, lambda r: r.exit_cause)
+        configure(home)
+        await client.sessions.retry(row.session_id, environ=ENV)
+        await until(client, row.session_id, quiet)
+        assert await said(client, row.session_id) == "at last"
+        assert client.mirror.get(row.session_id).exit_cause is None
 
 
 async def test_a3_an_unconfirmed_cancel_replaces_the_agent(home: Path) -> None:

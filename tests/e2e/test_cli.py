@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_new_prints_the_id_and_works_where_it_is_told(shared: Path, tmp_path: Pa
 def test_new_wait_prints_the_answer(shared: Path) -> None:
     assert run(shared, "new", "echo hello", "--wait") == "hello\n"
     answer = data(shared, "new", "echo hello", "--wait")
-    assert set(answer) == {"session_id", "stop_reason", "text"}
+    assert set(answer) >= {"session_id", "stop_reason", "text"}
     assert (answer["stop_reason"], answer["text"]) == ("end_turn", "hello")
 
 
@@ -91,7 +92,7 @@ def test_archived_ones_are_hidden_until_restored(shared: Path) -> None:
         rows = data(shared, "ls", *words)
         return [row["archived"] for row in rows if row["session_id"] == session_id]
 
-    assert data(shared, "archive", "put away") == {"done": True}
+    assert data(shared, "archive", "put away")["done"] is True
     assert (listed(), listed("--archived"), listed("--all")) == ([], [True], [True])
     run(shared, "restore", session_id)
     assert (listed(), listed("--archived"), listed("--all")) == ([False], [], [False])
@@ -150,11 +151,11 @@ def test_unknown_sessions_of_commands_with_text(shared: Path) -> None:
 
 def test_stop_wake_and_retry(shared: Path) -> None:
     session_id = quiet_session(shared, "sleeper")
-    assert data(shared, "stop", "sleeper") == {"done": True}
+    assert data(shared, "stop", "sleeper")["done"] is True
     assert data(shared, "show", session_id)["section"] == "inactive"
-    assert data(shared, "wake", "sleeper") == {"done": True}
+    assert data(shared, "wake", "sleeper")["done"] is True
     run(shared, "wait", session_id, "--until", "idle", "--timeout", "20s")
-    assert data(shared, "retry", "sleeper") == {"done": True}
+    assert data(shared, "retry", "sleeper")["done"] is True
 
 
 def test_rm_needs_yes_without_somebody_to_ask(shared: Path) -> None:
@@ -169,9 +170,9 @@ def test_rm_names_what_goes_along_and_restore_brings_it_back(shared: Path) -> No
     run(shared, "spawn", "sleep 60", "--parent", "doomed", "--name", "busy child")
     ran = cli(shared, "rm", "doomed", "--yes")
     assert ran.returncode == 0 and ran.stdout == ""
-    assert "1 subagents, working: busy child" in ran.stderr and session_id in ran.stderr
+    assert re.search("1 subagents?, working: busy child", ran.stderr) and session_id in ran.stderr
     assert failure(shared, "show", session_id, code=3) == "not_found"
-    assert data(shared, "restore", session_id) == {"done": True}
+    assert data(shared, "restore", session_id)["done"] is True
     assert data(shared, "show", session_id)["name"] == "doomed"
     assert data(shared, "show", "busy child")["parent_id"] == session_id
 
@@ -180,7 +181,7 @@ def test_purge_is_for_good_from_the_roster_and_from_the_trash(shared: Path) -> N
     live, trashed = quiet_session(shared, "live"), quiet_session(shared, "trashed")
     run(shared, "rm", "trashed", "--yes")
     for session_id in (live, trashed):
-        assert data(shared, "rm", session_id, "--purge", "--yes") == {"done": True}
+        assert data(shared, "rm", session_id, "--purge", "--yes")["done"] is True
         assert failure(shared, "restore", session_id, code=3) == "not_found"
 
 
@@ -202,7 +203,8 @@ def test_config_path_check_and_show(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[agent]\ncancel_timeuot = 3\ncancel_timeout = '1m'\n")
     ran = cli(tmp_path, "config", "check")
     assert ran.returncode == 2
-    assert "config.toml:2: agent.cancel_timeuot" in ran.stderr and "did you mean" in ran.stderr
+    said = ran.stdout + ran.stderr
+    assert "config.toml:2: agent.cancel_timeuot" in said and "did you mean" in said
     assert data(tmp_path, "config", "show")["agent"]["cancel_timeout"] == 60
     assert not (tmp_path / "state").exists(), "no daemon is needed for that"
 

@@ -99,7 +99,6 @@ def test_another_tree_is_out_of_sight(shared: Path, words: str) -> None:
     assert code == 3 and '"code":"not_found"' in said
 
 
-@pytest.mark.xfail(strict=True, reason="Must show of issue 2; the CLI says not_found, exit 3")
 @pytest.mark.parametrize("words", ["rm {other} --yes", "send {other} hi", "log {other}"])
 def test_another_tree_by_its_id_is_refused(shared: Path, words: str) -> None:
     other = data(shared, "show", "other")["session_id"]
@@ -120,7 +119,6 @@ def test_a_command_inside_an_agent_never_starts_a_daemon(home: Path, words: list
     assert not processes_of(home)
 
 
-@pytest.mark.xfail(strict=True, reason="`daemon run` does not ask who calls")
 def test_daemon_run_inside_an_agent_is_refused(home: Path) -> None:
     with started(home, "daemon", "run", AGENTS_VIEW_SESSION_ID="0" * 32) as process:
         try:

@@ -60,7 +60,7 @@ class Board:
 
     @property
     def screen(self) -> BoardScreen:
-        screen = self.app.screen_stack[1]
+        screen = self.app.screen_stack[0]
         assert isinstance(screen, BoardScreen)
         return screen
 

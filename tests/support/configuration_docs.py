@@ -45,12 +45,18 @@ def _section(name: str, kind: Any, prefix: str | None) -> str:
     for field in msgspec.structs.fields(kind):
         meta = next((m for m in get_args(hints[field.name])[1:]), None)
         unit = ((getattr(meta, "extra_json_schema", None) or {}).get("unit")) or "–"
-        variable = f"`{prefix}{field.name.upper()}`" if prefix else "–"
+        named = prefix is not None and _is_single(field.default)
+        variable = f"`{prefix}{field.name.upper()}`" if named else "–"
         default = field.default if field.default is not msgspec.NODEFAULT else "{}"
         shown = msgspec.json.encode(default).decode()
         meaning = getattr(meta, "description", "") or ""
         lines.append(f"| `{field.name}` | `{shown}` | {unit} | {variable} | {meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def _is_single(default: object) -> bool:
+    """Only single values can be set by environment."""
+    return isinstance(default, (str, int, float))
 
 
 def main() -> int:

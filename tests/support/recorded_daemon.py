@@ -209,10 +209,8 @@ async def _changes(daemon: RecordedDaemon, rate: int) -> None:
             row = daemon.rows[keys[place % len(keys)]]
             place += 7
             count = row.message_count + 1
-            fresh = msgspec.structs.replace(
-                row, message_count=count, tool_label=f"step {count}", unread=not row.unread
-            )
-            batch.append(fresh)
+            label = f"step {count}"
+            batch.append(msgspec.structs.replace(row, message_count=count, tool_label=label))
         daemon.delta(*batch)
 
 

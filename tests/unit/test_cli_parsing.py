@@ -16,11 +16,11 @@ from daemon_client.errors import DaemonError, ErrorCode
 from daemon_client.roster import RosterRow, Schedule, Waiting
 
 COMMANDS = [name for name, *_ in _COMMANDS]
-DAEMON_COMMANDS = ["start", "stop", "status", "restart", "run", "logs"]
+GROUPED = [f"daemon {name}" for name in ["start", "stop", "status", "restart", "run", "logs"]]
+GROUPED += [f"config {name}" for name in ["show", "check", "path"]]
 PLAIN_USE = {
     "rename": ["rename", "s", "name"],
     "send": ["send", "s", "text"],
-    "config": ["config", "path"],
     "new": ["new"],
     "spawn": ["spawn"],
     "ls": ["ls"],
@@ -35,7 +35,7 @@ def parse(*words: str) -> argparse.Namespace:
 def test_every_command_of_the_first_slice_is_there() -> None:
     wanted = (
         "new spawn ls show explain send log wait cancel stop wake retry rename archive restore rm"
-        " answer agents config"
+        " answer agents"
     )
     assert set(wanted.split()) <= set(COMMANDS)
 
@@ -46,16 +46,16 @@ def test_every_command_answers_in_json_when_asked(name: str) -> None:
     assert args.json is True and args.handler
 
 
-@pytest.mark.parametrize("name", DAEMON_COMMANDS)
-def test_so_does_every_command_about_the_daemon(name: str) -> None:
-    args = parse("daemon", name, "--json")
-    assert args.json is True and args.handler.startswith("service:")
+@pytest.mark.parametrize("words", GROUPED)
+def test_so_does_every_command_of_a_group(words: str) -> None:
+    args = parse(*words.split(), "--json")
+    assert args.json is True and args.handler
 
 
 def test_no_command_is_the_dashboard() -> None:
-    args = parse("--embedded", "--theme", "nord", "--scope", "s", "--config", "f.toml")
+    args = parse("--embedded", "--theme", "nord", "--config", "f.toml")
     assert args.handler is None
-    assert (args.embedded, args.theme, args.scope, args.config) == (True, "nord", "s", "f.toml")
+    assert (args.embedded, args.theme, args.config) == (True, "nord", "f.toml")
 
 
 def test_defaults_of_a_new_session() -> None:
@@ -82,11 +82,12 @@ def test_defaults_of_a_new_session() -> None:
 def test_bad_usage_is_exit_2_with_a_message_on_stderr(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(words)
+    assert main(words) == output.USAGE
     shown = capsys.readouterr()
-    assert caught.value.code == output.USAGE
-    assert shown.out == "" and "error:" in shown.err
+    assert shown.out == "" and "agents-view: " in shown.err
+    assert main([*words, "--json"]) == output.USAGE
+    shown = capsys.readouterr()
+    assert msgspec.json.decode(shown.out)["error"]["code"] == "invalid" and shown.err == ""
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,16 +128,37 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
     ],
 )
 def test_exit_codes_of_failures(code: ErrorCode, expected: int) -> None:
-    assert output.exit_code_of(DaemonError(code, "why")) == expected
+    assert output.report(DaemonError(code, "why"), as_json=False) == expected
 
 
-def test_every_failure_has_an_exit_code_other_than_success() -> None:
-    assert all(output.exit_code_of(DaemonError(code, "")) != output.OK for code in ErrorCode)
+def test_no_failure_is_a_success() -> None:
+    codes = [output.report(DaemonError(code, "why"), as_json=False) for code in ErrorCode]
+    assert output.OK not in codes
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (1, "failed"),
+        (2, "invalid"),
+        (3, "not_found"),
+        (4, "unavailable"),
+        (5, "timeout"),
+        (6, "needs_person"),
+    ],
+)
+def test_an_early_end_has_its_exit_code_and_a_reason(
+    code: int, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert output.report(output.Stop(code, "why", ("more",)), as_json=True) == code
+    assert msgspec.json.decode(capsys.readouterr().out) == {
+        "error": {"code": reason, "message": "why", "detail": ["more"]}
+    }
 
 
 def test_a_failure_in_json_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     error = DaemonError(ErrorCode.AMBIGUOUS, "two of them", ("one", "two"))
-    assert output.print_error(error, as_json=True) == 2
+    assert output.report(error, as_json=True) == 2
     shown = capsys.readouterr()
     assert shown.err == ""
     assert msgspec.json.decode(shown.out) == {
@@ -145,7 +167,7 @@ def test_a_failure_in_json_goes_to_stdout(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_failure_for_people_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_error(DaemonError(ErrorCode.BUSY, "works", ("alpha",)), as_json=False)
+    output.report(DaemonError(ErrorCode.BUSY, "works", ("alpha",)), as_json=False)
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err == "agents-view: works\n  alpha\n"
 

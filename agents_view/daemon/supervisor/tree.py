@@ -11,7 +11,14 @@ from agents_view.base.processes import Identity
 from agents_view.daemon.policy.rows import Coverage
 from agents_view.daemon.store.workers import WorkerRowState
 from agents_view.daemon.supervisor.peer import Peer
-from agents_view.daemon.wire import AnyOrder, Order, OrderDone, WorkerArguments
+from agents_view.daemon.wire import (
+    AnyOrder,
+    FromPeer,
+    Order,
+    OrderDone,
+    WorkerArguments,
+    WorkerHello,
+)
 from daemon_client.errors import DaemonError, ErrorCode
 
 _numbers = itertools.count(1)
@@ -117,3 +124,27 @@ class Tree:
             if not future.done():
                 message = "the session's worker went away"
                 future.set_exception(DaemonError(ErrorCode.UNAVAILABLE, message))
+
+
+class PoolEvents(Protocol):
+    """Who is told about workers."""
+
+    def covered(self, tree: Tree) -> None:
+        """The state of a tree's worker changed."""
+        ...
+
+    def greeted(self, tree: Tree, hello: WorkerHello) -> None:
+        """A worker registered, with full facts."""
+        ...
+
+    def heard(self, tree: Tree, message: FromPeer) -> None:
+        """Facts, events and asides of a worker."""
+        ...
+
+    def crashed(self, tree: Tree) -> None:
+        """A worker died; it may come again."""
+        ...
+
+    async def gone(self, tree: Tree) -> None:
+        """A tree has no worker any more: settle what it left, before anybody may start another."""
+        ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Any
 
 from agents_view.base.clock import Clock
 from agents_view.base.processes import Identity
@@ -16,7 +16,7 @@ from agents_view.daemon.store.database import Database
 from agents_view.daemon.store.workers import WorkerRow, WorkerRowState
 from agents_view.daemon.supervisor.peer import Peer
 from agents_view.daemon.supervisor.starting import Starter
-from agents_view.daemon.supervisor.tree import Launcher, RunningWorker, Tree
+from agents_view.daemon.supervisor.tree import Launcher, PoolEvents, RunningWorker, Tree
 from agents_view.daemon.wire import (
     AnyOrder,
     Bye,
@@ -36,30 +36,6 @@ from daemon_client.protocol.replies import WorkerStatus
 from daemon_client.text import cause_text
 
 log = logging.getLogger(__name__)
-
-
-class PoolEvents(Protocol):
-    """Who is told about workers."""
-
-    def covered(self, tree: Tree) -> None:
-        """The state of a tree's worker changed."""
-        ...
-
-    def greeted(self, tree: Tree, hello: WorkerHello) -> None:
-        """A worker registered, with full facts."""
-        ...
-
-    def heard(self, tree: Tree, message: FromPeer) -> None:
-        """Facts, events and asides of a worker."""
-        ...
-
-    def crashed(self, tree: Tree) -> None:
-        """A worker died; it may come again."""
-        ...
-
-    async def gone(self, tree: Tree) -> None:
-        """A tree has no worker any more: settle what it left, before anybody may start another."""
-        ...
 
 
 class WorkerPool:

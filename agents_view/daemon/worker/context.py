@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from agents_view.acp.catalogue import load_catalogue
 from agents_view.base.clock import Clock
+from agents_view.base.config import load_settings
 from agents_view.base.settings import AgentEntry, Settings
 from agents_view.daemon.store.database import Database
 from agents_view.daemon.store.prompts import Fence
@@ -34,6 +38,7 @@ class Shared:
     db: Database
     fence: Fence
     settings: Settings
+    config: Path
     clock: Clock
     state: Path
     transcripts: Path
@@ -43,5 +48,16 @@ class Shared:
 
     @functools.cached_property
     def catalogue(self) -> Mapping[str, AgentEntry]:
-        """The agents there are; read once, since the settings are this worker's for life."""
+        """The agents there are; read once, until a person asks for another try."""
         return load_catalogue(self.settings.agents).agents
+
+    async def read_agents_again(self) -> None:
+        """Who tries again may have corrected the config (S51); a missing file says nothing.
+
+        The limits stay as they are for this worker's life.
+        """
+        if not self.config.is_file():
+            return
+        loaded = await asyncio.to_thread(load_settings, self.config)
+        self.settings = msgspec.structs.replace(self.settings, agents=loaded.settings.agents)
+        self.__dict__.pop("catalogue", None)

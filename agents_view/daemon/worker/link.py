@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -30,6 +31,7 @@ from agents_view.daemon.wire import (
     WorkerHello,
     WorkerWelcome,
 )
+from daemon_client.connection import peer_uid
 from daemon_client.errors import DaemonError, ErrorCode, FrameError
 from daemon_client.framing import Codec, FrameLink
 from daemon_client.protocol import Closing, WireError
@@ -37,9 +39,15 @@ from daemon_client.protocol.transcript import TranscriptEntry
 
 log = logging.getLogger(__name__)
 
-_FIRST_PAUSE = 0.05
-_EVENT_BYTES = 256 << 10
+_FIRST_PAUSE: Final = 0.05
+_PORTION: Final = 256 << 10
+_HELLO_BYTES: Final = 700 << 10
+_KEPT_ENTRIES: Final = 2000
+_LAST_WORDS: Final = 1.0
 _PASSING = (ErrorCode.BUSY, ErrorCode.TIMEOUT)
+
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class LinkOwner(Protocol):
@@ -68,22 +76,27 @@ class Link:
         clock: Clock,
         owner: LinkOwner,
         revive: Callable[[], Awaitable[None]],
+        *,
+        tied: bool = False,
     ) -> None:
         self._socket = socket
         self._settings = settings
         self._clock = clock
         self._owner = owner
         self._revive = revive
+        self._tied = tied
         self._codec: Codec[ToWorker] = Codec(ToWorker)
         self._link: FrameLink | None = None
         self._up = False
         self._welcomed = False
         self._lost = asyncio.Event()
         self._facts: dict[str, SessionFacts] = {}
+        self._told: dict[str, SessionFacts] = {}
         self._asides: dict[str, Aside] = {}
         self._entries: defaultdict[str, list[TranscriptEntry]] = defaultdict(list)
         self._watched: set[str] = set()
         self._scheduled = False
+        self._closing = False
         self._said_at = 0.0
         self.may_revive = True
 
@@ -99,7 +112,10 @@ class Link:
 
     def entries(self, session_id: str, entries: tuple[TranscriptEntry, ...]) -> None:
         if session_id in self._watched:
-            self._entries[session_id].extend(entries)
+            waiting = self._entries[session_id]
+            waiting.extend(entries)
+            if not self._up:  # whoever follows it reads the file again
+                del waiting[:-_KEPT_ENTRIES]
             self._soon()
 
     def watch(self, session_id: str, on: bool) -> None:
@@ -120,11 +136,13 @@ class Link:
         self._scheduled = False
         if not self._up:
             return
-        facts, self._facts = tuple(self._facts.values()), {}
-        for start in range(0, len(facts), 100):
-            self._send(Facts(sessions=facts[start : start + 100]))
+        changed = [f for key, f in self._facts.items() if self._told.get(key) != f]
+        self._facts.clear()
+        for part in portions(changed, _PORTION):
+            self._send(Facts(sessions=part))
+        self._told.update((f.session_id, f) for f in changed)
         for session_id, entries in self._entries.items():
-            for part in _parts(entries):
+            for part in portions(entries, _PORTION):
                 self._send(Event(session_id=session_id, entries=part))
         self._entries.clear()
         asides, self._asides = tuple(self._asides.values()), {}
@@ -148,9 +166,9 @@ class Link:
     # running
 
     async def run(self) -> None:
-        """Stay connected until cancelled."""
+        """Stay connected until closed or cancelled."""
         pause, alone_since = _FIRST_PAUSE, self._clock.monotonic()
-        while True:
+        while not self._closing:
             self._lost.clear()
             if await self._dial():
                 await self._talk()
@@ -158,7 +176,7 @@ class Link:
                     pause, alone_since = _FIRST_PAUSE, self._clock.monotonic()
                     continue
             alone = self._clock.monotonic() - alone_since
-            if self.may_revive and alone > self._settings.supervisor_grace:
+            if (self.may_revive or self._tied) and alone > self._settings.supervisor_grace:
                 await self._revive_quietly()
                 alone_since = self._clock.monotonic()
             await self._clock.sleep(pause * random.uniform(0.8, 1.2))
@@ -173,33 +191,51 @@ class Link:
                 )
         except OSError:
             return False
+        sock = link.transport.get_extra_info("socket") if link.transport else None
+        uid = peer_uid(sock) if sock is not None else None
+        if uid is not None and uid != os.getuid():
+            log.error("whoever listens at %s runs as uid %d, not as us", self._socket, uid)
+            link.abort()
+            return False
         self._link = link
         self._welcomed = False
-        self._send(self._owner.hello())
+        self._send(fitting_hello(self._owner.hello()))
         return True
 
     async def _talk(self) -> None:
         """Until the link breaks: say something at least every few seconds (R7)."""
         interval = self._settings.alive_interval
+        welcome_by = self._clock.monotonic() + self._settings.hello_timeout
         while not self._lost.is_set():
             try:
                 async with asyncio.timeout(interval):
                     await self._lost.wait()
             except TimeoutError:
-                if self._clock.monotonic() - self._said_at >= interval * 0.9:
+                now = self._clock.monotonic()
+                if not self._welcomed and now > welcome_by and self._link is not None:
+                    log.warning("no welcome from the supervisor: dialling again")
+                    self._link.abort()
+                elif now - self._said_at >= interval * 0.9:
                     self._send(Alive())
 
     async def _revive_quietly(self) -> None:
         try:
             await self._revive()
-        except DaemonError as error:
-            log.warning("no supervisor, and none could be started: %s", error.message)
+        except (DaemonError, OSError) as error:
+            log.warning("no supervisor, and none could be started: %s", error)
 
-    def close(self) -> None:
-        """Say no more; what was sent leaves."""
+    async def close(self) -> None:
+        """Say no more, and give what was said a moment to leave."""
         self.flush()
-        if self._link is not None:
-            self._link.close()
+        self._closing = True
+        if self._link is None:
+            return
+        self._link.close()
+        try:
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._lost.wait()
+        except TimeoutError:
+            log.warning("the supervisor does not read")
 
     # FrameLink
 
@@ -210,6 +246,7 @@ class Link:
         elif isinstance(message, WorkerWelcome):
             self._up = self._welcomed = True
             self.may_revive = True
+            self._told.clear()
             self._owner.welcomed()
         elif isinstance(message, SupervisorClosing):
             self.may_revive = message.reason != "shutdown"
@@ -233,18 +270,25 @@ class Link:
             self._link.abort()
 
 
-def _parts(entries: list[TranscriptEntry]) -> list[tuple[TranscriptEntry, ...]]:
-    """Entries in portions that fit a frame with room to spare."""
-    parts: list[tuple[TranscriptEntry, ...]] = []
-    batch: list[TranscriptEntry] = []
+def portions(items: Iterable[T], most: int) -> list[tuple[T, ...]]:
+    """Structs in portions of about `most` bytes; one that is larger goes alone."""
+    parts: list[tuple[T, ...]] = []
+    batch: list[T] = []
     size = 0
-    for entry in entries:
-        weight = len(msgspec.msgpack.encode(entry))
-        if batch and size + weight > _EVENT_BYTES:
+    for item in items:
+        weight = len(msgspec.msgpack.encode(item))
+        if batch and size + weight > most:
             parts.append(tuple(batch))
             batch, size = [], 0
-        batch.append(entry)
+        batch.append(item)
         size += weight
     if batch:
         parts.append(tuple(batch))
     return parts
+
+
+def fitting_hello(hello: WorkerHello) -> WorkerHello:
+    """As many facts as fit a frame, of resident sessions first; the others follow the welcome."""
+    ordered = sorted(hello.facts, key=lambda facts: not (facts.resident or facts.queued))
+    parts = portions(ordered, _HELLO_BYTES)
+    return msgspec.structs.replace(hello, facts=parts[0] if parts else ())

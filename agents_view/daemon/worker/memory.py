@@ -44,8 +44,9 @@ class Memory:
         self._counters = counters
         self._saved = msgspec.structs.replace(counters)
         self._row: AgentSession | None = None
-        self._unsaved_row = False
+        self._ended: list[AgentSession] = []
         self._unsaved_exit = False
+        self._failing = False
         self._login_since: int | None = None
         self.exit_cause = session.exit_cause
         self.acp_session_id: str | None = None
@@ -96,12 +97,12 @@ class Memory:
 
     async def ended(self, status: AgentSessionStatus) -> None:
         """The agent's process is confirmed gone."""
-        if self._row is not None:
+        row, self._row = self._row, None
+        if row is not None:
             now = self._shared.clock.now_ms()
-            self._row = msgspec.structs.replace(
-                self._row, status=status, process="exited", updated_at_ms=now
+            self._ended.append(
+                msgspec.structs.replace(row, status=status, process="exited", updated_at_ms=now)
             )
-            self._unsaved_row = True
             await self.settle()
 
     async def save_exit(self, cause: str | None) -> None:
@@ -112,20 +113,22 @@ class Memory:
             await self.settle()
 
     async def settle(self) -> None:
-        """Write what moved and was not written yet; at most this often (07.4)."""
+        """Write what moved and was not written yet."""
         try:
             await self._settle()
         except StaleEpoch:
             raise
         except StoreError as error:
-            log.warning("not recorded session=%s: %s", self._session_id, error)
+            if not self._failing:
+                log.warning("not recorded session=%s: %s", self._session_id, error)
+            self._failing = True
+        else:
+            self._failing = False
 
     async def _settle(self) -> None:
-        if self._unsaved_row and self._row is not None:
-            row = self._row
+        for row in tuple(self._ended):
             await self._save(row)
-            self._unsaved_row = False
-            self._row = None if self._row is row else self._row
+            self._ended = [other for other in self._ended if other is not row]
         fence, key = self._shared.fence, self._session_id
         if self._unsaved_exit:
             cause, now = self.exit_cause, self._shared.clock.now_ms()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -32,6 +33,7 @@ from agents_view.daemon.worker.link import Link
 from agents_view.daemon.worker.session import SessionRunner
 from daemon_client.errors import DaemonError, ErrorCode
 from daemon_client.protocol import WireError
+from daemon_client.protocol.commands import Environ
 
 log = logging.getLogger(__name__)
 
@@ -77,13 +79,20 @@ class Orders:
 
     async def open(self, session: Session) -> SessionRunner:
         """Take a member of the tree into care; nothing is started."""
-        runner = SessionRunner(session, self._shared)
-        if session.parent_id in self._runners:
-            parent = self._runners[session.parent_id]
-            runner.inherited = parent.environ or parent.inherited
+        parent = session.parent_id
+        runner = SessionRunner(session, self._shared, lambda: self._environ_of(parent))
         await runner.open()
         self._runners[session.session_id] = runner
         return runner
+
+    def _environ_of(self, session_id: str | None) -> Environ:
+        """What a person gave for that session, or for the nearest one above it (A9)."""
+        while session_id is not None and session_id in self._runners:
+            runner = self._runners[session_id]
+            if runner.environ:
+                return runner.environ
+            session_id = runner.state.session.parent_id
+        return {}
 
     async def _carry_out(self, order: Order) -> None:
         try:
@@ -113,7 +122,9 @@ class Orders:
             case Deliver():
                 return await runner.deliver(body)
             case Start():
-                runner.start(body.environ, retry=body.retry)
+                if body.retry:
+                    await self._shared.read_agents_again()
+                await runner.start(body.environ, retry=body.retry)
             case EditQueued():
                 await runner.edit_queued(body.prompt_id, body.text)
             case Cancel():
@@ -128,7 +139,8 @@ class Orders:
                 await runner.set_option(body.option_id, body.value)
             case Watch():
                 self._link.watch(body.session_id, body.on)
-                await runner.journal.flush()
+                with contextlib.suppress(OSError):  # it is tried again, and said elsewhere
+                    await runner.state.journal.flush()
             case Refresh():
                 await self._refresh(runner, body)
             case Release():
@@ -153,10 +165,9 @@ class Orders:
         key = body.session_id
         session = await self._shared.db.read(lambda t: sessions.get(t, key))
         if session is not None:
-            runner.session = session
+            runner.state.session = session
 
     async def _release(self, runner: SessionRunner) -> None:
         """Archived or deleted: end its agent, forget it."""
-        del self._runners[runner.session.session_id]
+        self._runners.pop(runner.state.session_id, None)
         await runner.close("put away by a person")
-        self._link.facts(runner.facts())

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from pathlib import Path
+from typing import Final
 
 from agents_view.base import processes
 from agents_view.base.clock import Clock
@@ -13,7 +14,7 @@ from agents_view.base.settings import Settings
 from agents_view.daemon import aftermath
 from agents_view.daemon.store import agent_sessions, locks, sessions, workers
 from agents_view.daemon.store.database import Database
-from agents_view.daemon.store.errors import StoreBusy
+from agents_view.daemon.store.errors import StaleEpoch, StoreBusy
 from agents_view.daemon.store.prompts import Fence
 from agents_view.daemon.wire import (
     Bye,
@@ -32,7 +33,8 @@ from daemon_client.protocol import PROTOCOL_VERSION
 
 log = logging.getLogger(__name__)
 
-CRASHED = "the worker ended while it was running"
+CRASHED: Final = "the worker ended while it was running"
+_TICK: Final = 1.0
 
 
 class Worker:
@@ -54,11 +56,15 @@ class Worker:
         self._db = Database(self._paths.database)
         self._stop: asyncio.Future[str] | None = None
         self._wanted: str | None = None
-        self._link = Link(self._paths.socket, settings.daemon, clock, self, self._revive)
+        self._faulty = False
+        self._link = Link(
+            self._paths.socket, settings.daemon, clock, self, self._revive, tied=arguments.tied
+        )
         self._shared = Shared(
             db=self._db,
             fence=self._fence,
             settings=settings,
+            config=self._paths.config_file,
             clock=clock,
             state=self._paths.state_dir,
             transcripts=self._paths.transcripts,
@@ -82,8 +88,10 @@ class Worker:
         try:
             processes.become_subreaper()
             await self._db.open(may_migrate=False)
-            await self._begin()
             return await self._serve(self._stop)
+        except StaleEpoch as error:
+            log.error("not the worker of this tree any more: %s", error)
+            return 0
         finally:
             await self._db.close()
             os.close(lock)
@@ -103,51 +111,84 @@ class Worker:
         os.pwrite(fd, note.encode(), 0)
         return fd
 
-    async def _begin(self) -> None:
+    async def _serve(self, stop: asyncio.Future[str]) -> int:
+        """Whatever ends this, no agent outlives it."""
+        helpers: list[asyncio.Task[None]] = []
+        cause = "the worker was ended"
+        try:
+            await self._recover()
+            for work in (self._link.run(), self._tick()):
+                helpers.append(asyncio.create_task(work, name="worker-helper"))
+                helpers[-1].add_done_callback(self._helper_ended)
+            cause = await stop
+            log.info("worker stopping cause=%s", cause)
+        finally:
+            await self._end_agents(cause)
+            if not self._faulty:
+                self._orders.confirm_stop()
+                self._link.send(Bye(reason=cause))
+            await self._link.close()
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+        return 1 if self._faulty else 0
+
+    async def _recover(self) -> None:
         """Settle what a predecessor left, then bring back who was resident (05.6)."""
         root, fence, mine = self._arguments.root_id, self._fence, self._identity
-        await self._db.write(
+        known = await self._db.write(
             lambda t: workers.identify(t, root, fence.epoch, mine.pid, mine.start, mine.boot_id)
         )
+        if not known:
+            raise StaleEpoch(f"epoch {fence.epoch} of {root} is over")
         left = await self._db.read(lambda t: agent_sessions.open_of_tree(t, root))
-        await aftermath.sweep_leftovers(self._db, root, self._settings.agent.stop_step)
+        swept = await aftermath.sweep_leftovers(self._db, root, self._settings.agent.stop_step)
         now = self._clock.now_ms()
         turns = await aftermath.settle(self._db, self._paths.transcripts, root, CRASHED, now)
-        if turns:
-            log.warning("turns interrupted by a crash count=%d", turns)
+        if swept or turns:
+            log.warning("left by a crash: turns=%d processes=%d", turns, swept)
         members = await self._db.read(lambda t: sessions.of_tree(t, root))
         for session in members:
             if session.archived_at_ms is None:
                 await self._orders.open(session)
         for session_id in {row.session_id for row in left}:
             if session_id in self.runners:
-                self.runners[session_id].start({})
+                await self.runners[session_id].start({})
 
-    async def _serve(self, stop: asyncio.Future[str]) -> int:
-        async with asyncio.TaskGroup() as tasks:
-            helpers = [
-                tasks.create_task(self._link.run(), name="link"),
-                tasks.create_task(self._tick(), name="tick"),
-            ]
-            cause = await stop
-            log.info("worker stopping cause=%s", cause)
-            await self._orders.finish()
-            await asyncio.gather(*(runner.close(cause) for runner in self.runners.values()))
-            self._orders.confirm_stop()
-            self._link.send(Bye(reason=cause))
-            self._link.close()
-            await asyncio.sleep(0)
-            for helper in helpers:
-                helper.cancel()
-        return 0
+    async def _end_agents(self, cause: str) -> None:
+        """All at once; one that fails in it does not keep the others."""
+        await self._orders.finish()
+        closing = (runner.close(cause) for runner in self.runners.values())
+        for result in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(result, Exception):
+                log.error("session not closed properly", exc_info=result)
+
+    def _helper_ended(self, task: asyncio.Task[None]) -> None:
+        """The line or the clock of this worker failed: a worker without them is worth nothing."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("worker failed", exc_info=error)
+            self._faulty = True
+            self.request_stop(f"internal error: {type(error).__name__}")
 
     async def _tick(self) -> None:
-        """Now and then: silence, background processes, counters, orphans that ended."""
+        """Now and then: silence, counters, and more rarely what needs the process table."""
+        looked = self._clock.monotonic()
         while True:
-            await self._clock.sleep(1.0)
+            await self._clock.sleep(_TICK)
+            look = self._clock.monotonic() - looked >= self._settings.daemon.alive_interval
             for runner in tuple(self.runners.values()):
-                await runner.tick()
-            processes.reap_orphans()
+                try:
+                    await runner.tick(look=look)
+                except StaleEpoch as error:
+                    self.request_stop(str(error))
+                except Exception:
+                    log.exception("tick failed session=%s", runner.state.session_id)
+            if look:
+                looked = self._clock.monotonic()
+                await asyncio.to_thread(processes.reap_orphans)
+                if self._db.recording:
+                    await self._db.probe()
 
     def request_stop(self, cause: str) -> None:
         """End the tree. Safe to repeat; the first cause counts."""
@@ -174,12 +215,12 @@ class Worker:
             pid=mine.pid,
             start=mine.start,
             boot_id=mine.boot_id,
-            facts=tuple(runner.facts() for runner in self.runners.values()),
+            facts=tuple(runner.state.facts() for runner in self.runners.values()),
         )
 
     def welcomed(self) -> None:
         for runner in self.runners.values():
-            runner.tell_all()
+            runner.state.all_changed()
 
     def ordered(self, order: Order) -> None:
         self._orders.receive(order)

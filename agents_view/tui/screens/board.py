@@ -123,15 +123,14 @@ class BoardScreen(BoardActions, Screen[None]):
     def _take(self, changed: frozenset[str], removed: frozenset[str]) -> bool:
         """Into the model; True if lines moved."""
         mirror = self.board_app.client.mirror
+        if mirror.complete and not self.model.complete:
+            self.model.complete = True
+            self.model.replace(mirror)
+            if not self.model.items:
+                self._find_agents()
+            return True
         rows = [row for key in changed if (row := mirror.get(key)) is not None]
-        first = mirror.complete and not self.model.complete
-        self.model.complete = mirror.complete
-        moved = self.model.update(rows, removed)
-        if first and not moved:
-            self.model.rebuild()
-        if first and not self.model.items:
-            self._find_agents()
-        return moved or first
+        return self.model.update(rows, removed)
 
     def _lines_moved(self) -> None:
         if self.roster.lines_changed():

@@ -15,6 +15,7 @@ from agents_view.tui.actions import Action, actions_for
 from agents_view.tui.messages import RosterChanged
 from daemon_client.connection import Link
 from daemon_client.status import is_working
+from daemon_client.text import clean
 
 if TYPE_CHECKING:
     from agents_view.board.model import BoardModel
@@ -54,7 +55,7 @@ class BoardActions(Screen[None]):
             "rename": there,
             "archive": there,
             "delete": there,
-            "answer": there and item is not None and item.row.waiting is not None,
+            "answer": there and self.model.counts.need_you > 0,
             "cancel_turn": there and item is not None and item.row.turn is not None,
             "filter": bool(self.model.items),
             "wake": item is not None and item.section == "inactive" and not item.row.exit_cause,
@@ -129,8 +130,7 @@ class BoardActions(Screen[None]):
 
     def action_next_waiting(self) -> None:
         """Around the circle of those who wait, the longest wait first."""
-        items = self.model.items
-        waiting = [key for key in self.model.waiting() if not items[key].row.archived]
+        waiting = self._waiting()
         if not waiting:
             self.tell("nobody waits for you")
             return
@@ -139,10 +139,16 @@ class BoardActions(Screen[None]):
         wanted = waiting[place % len(waiting)]
         self._reveal(wanted)
 
+    def _waiting(self) -> list[str]:
+        """Who needs a person, the longest wait first."""
+        items = self.model.items
+        return [key for key in self.model.waiting() if not items[key].row.archived]
+
     def _reveal(self, session_id: str) -> None:
         """Select a session wherever it is: in a folded tree, or behind the filter."""
         self.model.reveal(session_id)
         if session_id not in self.model.position:
+            self.model.set_filter("")  # the field tells only later that it is empty
             self.action_back()
         self.roster.lines_changed()
         self.roster.select(session_id)
@@ -189,7 +195,9 @@ class BoardActions(Screen[None]):
         from agents_view.tui.screens.new_session import NewSession
 
         item = self.selected
-        cwd = item.row.cwd if item else str(Path.cwd())
+        cwd = item.row.cwd if item else ""
+        if not cwd or clean(cwd) != cwd:
+            cwd = str(Path.cwd())
         self.app.push_screen(NewSession(cwd), self._created)
 
     def _created(self, session_id: str | None) -> None:
@@ -215,16 +223,20 @@ class BoardActions(Screen[None]):
             if name is not None and self.reachable():
                 self.requests.start(key, lambda: sessions.rename(key, name))
 
-        self.app.push_screen(Rename(item.title, item.row.name or ""), renamed)
+        # a field shows what it is given as it is: an escape sequence in it would be obeyed
+        self.app.push_screen(Rename(item.title, clean(item.row.name or "")), renamed)
 
     def action_answer(self) -> None:
         from agents_view.tui.screens.permission import Permission
 
         item = self.selected
-        if item is None or item.row.waiting is None:
-            self.action_next_waiting()
-        else:
+        waiting = self._waiting()
+        if not waiting:
+            self.tell("nobody waits for you")
+        elif item is not None and item.row.session_id in waiting:
             self.app.push_screen(Permission(item.row.session_id))
+        else:
+            self.app.push_screen(Permission(waiting[0]))
 
     def action_cancel_turn(self) -> None:
         item = self.selected
@@ -334,7 +346,7 @@ class BoardActions(Screen[None]):
         self.tell("archived shown" if self.model.show_archived else "archived hidden")
 
     def action_repaint(self) -> None:
-        self.app.refresh(repaint=True, layout=True)
+        self.board_app.action_repaint()
 
     def action_palette(self) -> None:
         from agents_view.tui.screens.palette import ActionPalette

@@ -73,6 +73,7 @@ class Dialog(ModalScreen[T]):
         Binding("tab", "app.focus_next", show=False),
         Binding("shift+tab", "app.focus_previous", show=False),
         Binding("escape", "keep", show=False),
+        Binding("ctrl+l", "app.repaint", show=False),
     ]
     CSS_PATH = "dialog.tcss"
     destructive: bool = False

@@ -45,7 +45,8 @@ class Directories(Suggester):
         except OSError:
             return None
         for name in names:
-            if name.startswith(begin) and (begin or not name.startswith(".")):
+            hidden = not begin and name.startswith(".")
+            if name.startswith(begin) and not hidden and clean(name) == name:
                 return value + name[len(begin) :]
         return None
 

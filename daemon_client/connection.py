@@ -324,6 +324,9 @@ class Connection:
             self._set_state(LinkState(link=Link.CONNECTING, reason="the daemon went away"))
         elif self.state.link is Link.CLOSED:
             return
+        if self._stopped:
+            # nobody revives it, so nobody will answer
+            self._fail_all(DaemonError(ErrorCode.UNAVAILABLE, f"{_STOPPED} before it answered"))
         self._lost.set()
 
     def _fail_all(self, error: DaemonError) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
+from unicodedata import combining
 
 from rich.cells import cell_len, set_cell_size
 
@@ -35,6 +36,12 @@ RULE: Final = Ink("line")
 
 EMPTY: Final[Line] = ()
 
+_ZWJ: Final = "\u200d"
+_MODIFIERS: Final = "\ufe0e\ufe0f" + "".join(map(chr, range(0x1F3FB, 0x1F400)))
+"""What changes the character before it: variation selectors, skin tones."""
+_FLAG_LETTERS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+"""Two of them are one flag."""
+
 
 def width_of(pieces: Iterable[Piece]) -> int:
     """Width in cells."""
@@ -45,7 +52,24 @@ def cut(text: str, width: int) -> str:
     """At most `width` cells, `…` at the end if something is missing."""
     if cell_len(text) <= width:
         return text
-    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
+    if width <= 0:
+        return ""
+    kept = set_cell_size(text, width - 1).rstrip()
+    return _whole(kept, text[len(kept) :]) + "…"
+
+
+def _whole(kept: str, rest: str) -> str:
+    """Without the beginning of a cluster that was cut: terminals do not agree on its width."""
+    while kept and rest and _joined(kept, rest[0]):
+        kept, rest = kept[:-1], kept[-1] + rest
+    return kept
+
+
+def _joined(kept: str, following: str) -> bool:
+    if _ZWJ in (kept[-1], following) or following in _MODIFIERS or combining(following):
+        return True
+    pairs = len(kept) - len(kept.rstrip(_FLAG_LETTERS))
+    return following in _FLAG_LETTERS and pairs % 2 == 1
 
 
 def cut_pieces(pieces: Iterable[Piece], width: int) -> list[Piece]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from agents_view.board.steady import steady
 from daemon_client.ids import short_id
 from daemon_client.roster import RosterRow
 from daemon_client.status import Section, section_of
-from daemon_client.text import clean
 
 _LAST: Final = 1 << 62
 
@@ -39,9 +39,9 @@ def item_of(row: RosterRow) -> Item:
 def title_of(row: RosterRow) -> str:
     """What people call it: name, else first message, else agent and the end of its id."""
     for text in (row.name, row.first_message):
-        if text and (shown := clean(text, 300).strip()):
+        if text and (shown := steady(text, 300).strip()):
             return shown
-    return f"{clean(row.agent, 40)} {short_id(row.session_id)}"
+    return f"{steady(row.agent, 40)} {short_id(row.session_id)}"
 
 
 def spawn_key(item: Item) -> tuple[int, str, str]:

@@ -11,10 +11,10 @@ from agents_view.board.columns import LEFT, RIGHT, Columns
 from agents_view.board.ink import FAINT, MUTED, RULE, TEXT, Ink, Piece, cut, width_of
 from agents_view.board.item import Item
 from agents_view.board.model import BoardLine, BoardModel
+from agents_view.board.steady import steady
 from agents_view.board.welcome import MEANING, lesson
 from daemon_client.roster import RosterRow
 from daemon_client.status import Badge, Section, age_text, badges_of, label_of, section_of
-from daemon_client.text import clean
 
 HEADINGS: Final[dict[Section, str]] = {
     "running": "Running",
@@ -103,7 +103,7 @@ _QUIET: Final = ("heartbeat", "asleep", "wakes now", "completed", "cancelled", "
 
 def label_pieces(row: RosterRow, now_ms: int) -> list[Piece]:
     """The label, its keyword emphasised: colour never covers the sentence (look.md 2)."""
-    label = clean(label_of(row, now_ms), 500)
+    label = steady(label_of(row, now_ms), 500)
     if not label:
         return []
     if row.stale:
@@ -234,7 +234,7 @@ def _session(line: BoardLine, item: Item, painting: Painting, *, pending: bool) 
     room = max(4, columns.title - indent)
     pieces += _padded(_title(item, room, glyphs, pending=pending), room)
     if columns.agent:
-        pieces += [("  ", TEXT), *_padded([(cut(clean(row.agent, 60), columns.agent), FAINT)], 8)]
+        pieces += [("  ", TEXT), *_padded([(cut(steady(row.agent, 60), columns.agent), FAINT)], 8)]
     pieces += [("  ", TEXT), *_label_and_badges(row, painting)]
     if columns.age:
         age = cut(row_age(row, painting.now_ms), columns.age)
@@ -327,7 +327,7 @@ def row_age(row: RosterRow, now_ms: int) -> str:
 @functools.lru_cache(2048)
 def _short_cwd(cwd: str, width: int, home: str) -> str:
     """`~` for the home directory; cut from the left: the end of a path tells most."""
-    path = clean(cwd, 1000)
+    path = steady(cwd, 1000)
     if home and (path == home or path.startswith(home + "/")):
         path = "~" + path[len(home) :]
     if width_of([(path, FAINT)]) <= width:

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from agents_view.cli.output import FAILED, NEEDS_PERSON, Stop
+from agents_view.cli.session import Reattach
 from daemon_client.client import DaemonClient
 from daemon_client.ids import short_id
 from daemon_client.protocol import FromDaemon, SessionChunk, SessionGone, SessionState
@@ -60,8 +61,8 @@ class TurnFollower:
         self._end: asyncio.Future[TurnEndEntry] = self._loop.create_future()
         self._undo = [
             client.connection.on_push(self._pushed),
-            client.connection.on_up(self._again),
             client.mirror.subscribe(self._row_changed),
+            Reattach(client, session_id, self._again).end,
         ]
 
     async def begin(self, *, fresh: bool = False, steer: bool = False) -> None:

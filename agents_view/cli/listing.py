@@ -79,7 +79,7 @@ def fitted(table: list[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
 
     A line that wraps is harder to read than a path that is cut.
     """
-    from rich.cells import cell_len, set_cell_size
+    from rich.cells import cell_len
 
     before = sum(max(map(cell_len, column)) + 2 for column in list(zip(*table, strict=True))[:-1])
     room = max(len(_HEAD[-1]), width - before)
@@ -87,7 +87,10 @@ def fitted(table: list[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
     def cut(path: str) -> str:
         if cell_len(path) <= room:
             return path
-        return set_cell_size("…" + path[-(room - 1) :], room).rstrip()
+        end = path[1 - room :]
+        while cell_len(end) >= room:
+            end = end[1:]
+        return "…" + end
 
     return [(*line[:-1], cut(line[-1])) for line in table]
 

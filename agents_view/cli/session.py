@@ -14,7 +14,7 @@ from daemon_client.client import DaemonClient, connect
 from daemon_client.protocol import DaemonClosing, FromDaemon
 from daemon_client.protocol.commands import Environ
 from daemon_client.resolve import is_full_id, resolve
-from daemon_client.roster import RosterRow, SessionId
+from daemon_client.roster import RosterChange, RosterRow, SessionId
 
 
 def now_ms() -> int:
@@ -70,6 +70,38 @@ async def unless_stopped(client: DaemonClient) -> AsyncGenerator[None, None]:
         raise Stop(NO_DAEMON, "the daemon was stopped") from None
     finally:
         undo()
+
+
+class Reattach:
+    """Calls `again` when entries may have been missed: after a reconnect, and after a new worker.
+
+    How a turn ended that a worker's crash cut off is written before the next worker speaks, and
+    nobody is told of that entry.
+    """
+
+    def __init__(
+        self, client: DaemonClient, session_id: SessionId, again: Callable[[], None]
+    ) -> None:
+        self._client = client
+        self._session_id = session_id
+        self._again = again
+        self._worker = self._worker_now()
+        self._undo = [client.connection.on_up(again), client.mirror.subscribe(self._changed)]
+
+    def end(self) -> None:
+        """Call it no more."""
+        for undo in self._undo:
+            undo()
+
+    def _worker_now(self) -> tuple[int | None, str | None]:
+        row = self._client.mirror.get(self._session_id)
+        return (None, None) if row is None else (row.worker_pid, row.worker_state)
+
+    def _changed(self, change: RosterChange) -> None:
+        before, self._worker = self._worker, self._worker_now()
+        another = self._worker[0] is not None and self._worker[0] != before[0]
+        if another or (before[1] == "recovering" and self._worker[1] != "recovering"):
+            self._again()
 
 
 def named(client: DaemonClient, text: str) -> SessionId:

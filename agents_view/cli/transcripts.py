@@ -10,7 +10,7 @@ from typing import Final
 
 from agents_view.cli.live import LiveText
 from agents_view.cli.output import OK, plain, print_json, print_line, tell
-from agents_view.cli.session import daemon, named, unless_stopped
+from agents_view.cli.session import Reattach, daemon, named, unless_stopped
 from daemon_client.client import DaemonClient
 from daemon_client.protocol import FromDaemon, SessionChunk, SessionGone
 from daemon_client.protocol.commands import Attach
@@ -133,7 +133,7 @@ async def _follow(client: DaemonClient, session_id: SessionId, tail: int, *, as_
         client.connection.tell(Attach(session_id=session_id, tail=max(tail, _PAGE)))
 
     client.connection.on_push(pushed)
-    client.connection.on_up(again)
+    Reattach(client, session_id, again)
     await client.conversation.attach(session_id, tail=tail)
     await gone.wait()
     if broken:

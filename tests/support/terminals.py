@@ -151,7 +151,8 @@ class Terminal:
         end = unfinished.start() if unfinished else len(text)
         self._unfed = text[end:]
         self._stream.feed(_PRIVATE.sub("", text[:end]))
-        return "\n".join(self._screen.display)
+        cells, columns = self._screen.buffer, range(self.columns)
+        return "\n".join("".join(cells[y][x].data for x in columns) for y in range(self.rows))
 
     def hang_up(self) -> None:
         """Close our end: the terminal is gone."""

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from agents_view.board.columns import LEFT, RIGHT, columns_for
-from agents_view.board.ink import Piece, width_of
+from agents_view.board.ink import Piece, cut, width_of
 from agents_view.board.model import BoardModel
 from agents_view.board.paint import ASCII, UNICODE, Painting, paint, state_mark
+from agents_view.board.steady import steady
 from agents_view.board.transcript.ascii import in_ascii
 from daemon_client.roster import RosterRow, Schedule, TaskFacts, Waiting
 from tests.support.board_rows import HOUR, MINUTE, NOW_MS, ROWS
@@ -96,6 +97,37 @@ def test_wide_characters_are_measured_in_cells() -> None:
     row = made(1, "漢字" * 30, "claude", "src", HOUR)
     text = text_of(row, 120)
     assert cell_len(text[: text.index("claude")]) == LEFT + 24 + 2
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    ["\U0001f1e9\U0001f1ea", "\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "e\u0301", "漢"],
+    ids=ascii,
+)
+def test_a_cut_leaves_no_half_of_a_character(cluster: str) -> None:
+    for width in range(1, 40):
+        shown = cut(cluster * 30, width)
+        assert cell_len(shown) <= width
+        assert set(shown.split(cluster)) <= {"", "…"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("\U0001f469\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466 family", "\U0001f469 family"),
+        ("\U0001f44d\U0001f3fd ok", "\U0001f44d ok"),
+        ("\u2764\ufe0f", "\u2764"),
+        ("\U0001f1e9\U0001f1ea\U0001f1eb", "DEF"),
+        ("1\ufe0f\u20e3", "1"),
+        ("漢字 e\u0301", "漢字 e\u0301"),
+        ("\u0915\u094d\u200d\u0937", "\u0915\u094d\u200d\u0937"),
+        ("a\x1b[31mb\n", "ab "),
+    ],
+    ids=ascii,
+)
+def test_emoji_are_reduced_to_what_every_terminal_draws_alike(text: str, shown: str) -> None:
+    assert steady(text) == shown
 
 
 def test_a_path_is_cut_from_the_left() -> None:

@@ -45,6 +45,8 @@ class Shared:
     socket: str
     upward: Upward
     replaced: Callable[[], None]
+    begun: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
+    """Set once agents may start: a supervisor has told what it knows of people's environments."""
 
     @functools.cached_property
     def catalogue(self) -> Mapping[str, AgentEntry]:

@@ -6,6 +6,7 @@ A turn's beginning and its end are each written whole: whoever ends the session 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import Final
 
@@ -21,7 +22,7 @@ from agents_view.daemon.worker.state import SessionState
 from agents_view.daemon.worker.turn import UNCONFIRMED, TurnEnd, answered, cut_off, refused
 from daemon_client.errors import DaemonError, ErrorCode
 from daemon_client.protocol.transcript import PromptEntry, TurnEndEntry
-from daemon_client.text import cause_text, clean
+from daemon_client.text import cause_text
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class Conversation:
         async with self._steady:
             if self._cause is not None:
                 return
-            prompt = await self.state.queue.send_next()
+            prompt = await self.state.queue.send_next(self.state.memory.counted)
             reach("worker.after_sent")
             if prompt is not None:
                 self._begin(prompt)
@@ -80,10 +81,8 @@ class Conversation:
         state.journal.add(
             PromptEntry(prompt_id=prompt.prompt_id, text=prompt.text, source=prompt.source)
         )
-        state.counters.message_count += 1
-        state.counters.first_message = state.counters.first_message or clean(prompt.text, 200)
+        state.counters.count_prompt(prompt.text, now)
         state.touch()
-        state.settle_touch()
 
     async def _converse(self, running: Running, prompt: StoredPrompt) -> TurnEnd:
         if not prompt.intact:
@@ -92,6 +91,8 @@ class Conversation:
         if not running.with_memory and running.entry.frame:
             tail = await self._tail(prompt.prompt_id)
             blocks = [tail, prompt.text] if tail else blocks
+        with contextlib.suppress(OSError):  # a full disk: it is tried again
+            await self.state.journal.flush()  # what is carried out stands in the transcript
         try:
             stop_reason = await running.client.prompt(blocks)
             reach("worker.after_prompt")

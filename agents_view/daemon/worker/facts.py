@@ -32,6 +32,12 @@ class Counters(msgspec.Struct, kw_only=True):
     model: str | None
     mode: str | None
 
+    def count_prompt(self, text: str, now_ms: int) -> None:
+        """A prompt goes out."""
+        self.message_count += 1
+        self.first_message = self.first_message or clean(text, 200)
+        self.last_activity_at_ms = max(self.last_activity_at_ms, now_ms)
+
 
 class Situation(msgspec.Struct, kw_only=True, frozen=True):
     """What of a session is neither its turn nor its counters."""

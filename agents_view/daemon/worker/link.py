@@ -136,6 +136,10 @@ class Link:
         self._scheduled = False
         if not self._up:
             return
+        # first: a row that says "needs approval" can be asked what for
+        asides, self._asides = tuple(self._asides.values()), {}
+        for aside in asides:
+            self._send(aside)
         changed = [f for key, f in self._facts.items() if self._told.get(key) != f]
         self._facts.clear()
         for part in portions(changed, _PORTION):
@@ -145,9 +149,6 @@ class Link:
             for part in portions(entries, _PORTION):
                 self._send(Event(session_id=session_id, entries=part))
         self._entries.clear()
-        asides, self._asides = tuple(self._asides.values()), {}
-        for aside in asides:
-            self._send(aside)
 
     def _soon(self) -> None:
         if self._up and not self._scheduled:

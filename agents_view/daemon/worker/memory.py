@@ -13,6 +13,7 @@ from agents_view.acp.client import AgentClient
 from agents_view.daemon.store import agent_sessions, sessions
 from agents_view.daemon.store.agent_sessions import AgentSession, AgentSessionStatus
 from agents_view.daemon.store.errors import StaleEpoch, StoreError
+from agents_view.daemon.store.prompts import StoredPrompt
 from agents_view.daemon.store.sessions import Session
 from agents_view.daemon.store.transcripts import read_page
 from agents_view.daemon.worker.context import Shared
@@ -139,16 +140,16 @@ class Memory:
         if self._counters != self._saved:
             await self._save_counters()
 
+    def counted(self, prompt: StoredPrompt, now_ms: int) -> sessions.Counters:
+        """The counters as they are once this prompt is sent."""
+        counters = msgspec.structs.replace(self._counters)
+        counters.count_prompt(prompt.text, now_ms)
+        return _stored(counters)
+
     async def _save_counters(self) -> None:
         fence, key = self._shared.fence, self._session_id
         now = msgspec.structs.replace(self._counters)
-        stored = sessions.Counters(
-            last_activity_at_ms=now.last_activity_at_ms,
-            first_message=now.first_message,
-            message_count=now.message_count,
-            model=now.model,
-            mode=now.mode,
-        )
+        stored = _stored(now)
         await self._shared.db.write(
             lambda t: sessions.save_counters(t, fence.root_id, fence.epoch, key, stored)
         )
@@ -167,6 +168,16 @@ class Memory:
             return None
         self._login_since = self._login_since or self._shared.clock.now_ms()
         return Waiting(kind="login", since_ms=self._login_since, text=text)
+
+
+def _stored(counters: Counters) -> sessions.Counters:
+    return sessions.Counters(
+        last_activity_at_ms=counters.last_activity_at_ms,
+        first_message=counters.first_message,
+        message_count=counters.message_count,
+        model=counters.model,
+        mode=counters.mode,
+    )
 
 
 async def transcript_tail(journal: Journal, before_prompt: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final, Literal
 
 from agents_view.base.clock import Clock
@@ -69,22 +70,35 @@ class PromptQueue:
         ids = [prompt.prompt_id for prompt in self.waiting]
         return ids.index(prompt_id) if prompt_id in ids else 0
 
-    async def send_next(self) -> StoredPrompt | None:
+    async def send_next(
+        self, counted: Callable[[StoredPrompt, int], sessions.Counters]
+    ) -> StoredPrompt | None:
         """Mark the first as sent, before the agent gets it; None if nothing is left.
 
+        `counted` gives the counters with that prompt among them, for the same commit: a crash must
+        not make another prompt the first one.
         Whether its text is still what was accepted is for the caller to look at. Raises
         `StoreError`: then it was not sent.
         """
         while self.waiting:
             prompt = self.waiting[0]
             now = self._clock.now_ms()
-            sent = await self._db.write(
-                lambda t, key=prompt.prompt_id, at=now: prompts.mark_sent(t, self._fence, key, at)
-            )
+            sent = await self._mark_sent(prompt.prompt_id, counted(prompt, now), now)
             self.waiting = [p for p in self.waiting if p.prompt_id != prompt.prompt_id]
             if sent:
                 return prompt
         return None
+
+    async def _mark_sent(self, prompt_id: str, counters: sessions.Counters, now: int) -> bool:
+        fence, key = self._fence, self._session_id
+
+        def work(t: Transaction) -> bool:
+            sent = prompts.mark_sent(t, fence, prompt_id, now)
+            if sent:
+                sessions.save_counters(t, fence.root_id, fence.epoch, key, counters)
+            return sent
+
+        return await self._db.write(work)
 
     async def finish(
         self, prompt_id: str, state: Literal["done", "interrupted"], stop_reason: str

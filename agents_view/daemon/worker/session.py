@@ -78,6 +78,7 @@ class SessionRunner:
 
     async def _run(self) -> None:
         try:
+            await self._shared.begun.wait()
             while not self._closing:
                 await self._guarded_step()
         except StaleEpoch:

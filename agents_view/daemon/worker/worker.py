@@ -117,7 +117,7 @@ class Worker:
         cause = "the worker was ended"
         try:
             await self._recover()
-            for work in (self._link.run(), self._tick()):
+            for work in (self._link.run(), self._tick(), self._begin_alone()):
                 helpers.append(asyncio.create_task(work, name="worker-helper"))
                 helpers[-1].add_done_callback(self._helper_ended)
             cause = await stop
@@ -154,6 +154,14 @@ class Worker:
         for session_id in {row.session_id for row in left}:
             if session_id in self.runners:
                 await self.runners[session_id].start({})
+
+    async def _begin_alone(self) -> None:
+        """Agents of a predecessor come back without a supervisor as well, a little later.
+
+        One that is there is waited for: it may still know the environment a person gave (A9).
+        """
+        await self._clock.sleep(self._settings.daemon.boot_pass)
+        self._shared.begun.set()
 
     async def _end_agents(self, cause: str) -> None:
         """All at once; one that fails in it does not keep the others."""
@@ -219,6 +227,7 @@ class Worker:
         )
 
     def welcomed(self) -> None:
+        self._shared.begun.set()
         for runner in self.runners.values():
             runner.state.all_changed()
 

@@ -147,10 +147,10 @@ async def restart(args: argparse.Namespace) -> int:
         return print_done(args)
     async with connect(start=False) as client:
         before = client.connection.state.welcome
+        assert before is not None, "the connection is up"
+        if before.embedded:
+            raise Stop(FAILED, "the daemon is part of a dashboard: start that again instead")
         await client.service.shutdown(restart=True)
-    assert before is not None, "the connection was up"
-    if before.embedded:
-        raise Stop(FAILED, "the daemon was part of a dashboard: start that again")
     await _until_another(paths, before)
     return print_done(args)
 

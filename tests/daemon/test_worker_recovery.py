@@ -7,7 +7,6 @@ import signal
 from pathlib import Path
 
 from agents_view.daemon.store import agent_sessions, sessions, workers
-from agents_view.daemon.store.transcripts import read_page, transcript_path
 from agents_view.daemon.wire import Bye, Deliver, OrderDone, Refresh, Start, StopTree, Watch
 from daemon_client import connect
 from daemon_client.errors import ErrorCode
@@ -160,7 +159,7 @@ async def test_05_6_asking_again_is_as_durable_as_the_prompt() -> None:
         cause = "agent not started: it was not there"
         key = await b.session(exit_cause=cause, exit_at_ms=1)
         await b.queue(key, "say one")
-        async with b.process(AGENTS_VIEW_FAILPOINT="worker.before_sent") as process:
+        async with b.process(AGENTS_VIEW_FAILPOINT="worker.accepted") as process:
             await b.up.until(lambda: b.up.hellos)
             assert b.up.facts[key].held == 1
             b.up.begin(Deliver(session_id=key, prompt_id=new_id(), text="say two", environ=ENV))
@@ -288,16 +287,12 @@ async def test_s50_stopping_the_tree_cuts_off_and_keeps_the_queue() -> None:
             facts = b.up.facts[key]
             assert (facts.resident, facts.turn, facts.queued) == (False, None, 0)
             assert [s for _, s in await b.prompts(key)] == ["interrupted", "queued"]
-            assert ends(b_entries(b, key)) == [("interrupted", "daemon stopped")]
+            assert ends(b.written(key)) == [("interrupted", "daemon stopped")]
             row = await b.db.read(lambda t, k=key: sessions.get(t, k))
             assert (row.message_count, row.first_message) == (1, "setsid; tool t; hold")
         assert await b.db.read(lambda t: agent_sessions.open_of_tree(t, b.root)) == []
         row = await b.db.read(lambda t: workers.get(t, b.root))
         assert row.state == "starting", "its row is the supervisor's to change"
-
-
-def b_entries(b: Bench, key: str) -> list:
-    return list(read_page(transcript_path(b.paths.transcripts, key), limit=500).entries)
 
 
 async def test_sigterm_is_a_stop_and_sigint_is_nothing() -> None:
@@ -311,7 +306,7 @@ async def test_sigterm_is_a_stop_and_sigint_is_nothing() -> None:
             process.signal(signal.SIGTERM)
             assert await process.ends() == 0
             await b.up.until(lambda: b.up.said_bye)
-        assert ends(b_entries(b, key)) == [("interrupted", "terminated")]
+        assert ends(b.written(key)) == [("interrupted", "terminated")]
         await nothing_left(b)
 
 

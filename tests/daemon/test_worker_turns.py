@@ -328,6 +328,15 @@ async def test_noise_without_end_is_counted_not_recorded() -> None:
             assert notices(entries)[-1].endswith("more lines that are no messages")
 
 
+async def test_a12_commands_told_right_behind_the_answer_to_a_start_are_offered() -> None:
+    async with bench("commands") as b:
+        key = await b.session()
+        async with b.worker():
+            await b.up.order(Start(session_id=key, environ=ENV))
+            await b.up.seen(key, lambda f: f.worker_state == "ready")
+            await b.up.until(lambda: b.up.asides[key].choices.commands == ("compact",))
+
+
 async def test_start_makes_resident_and_a_session_without_prompts_counts_nothing() -> None:
     async with bench() as b:
         key = await b.session()

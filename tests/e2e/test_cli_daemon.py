@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +12,9 @@ import msgspec
 import psutil
 import pytest
 
+from agents_view.cli.service import is_locked
+from agents_view.daemon.embedded import EmbeddedDaemon
+from daemon_client.paths import paths_for
 from tests.support.command_line import data, failure, quiet_session, run, started
 from tests.support.homes import (
     cli,
@@ -89,6 +94,16 @@ def test_restart_beside_clients_that_bring_it_back_themselves(home: Path) -> Non
         assert (one.wait(20), two.wait(20)) == (0, 0)
 
 
+async def test_a_daemon_inside_a_dashboard_is_stopped_but_not_restarted(home: Path) -> None:
+    async with EmbeddedDaemon(home):
+        ran = await asyncio.to_thread(cli, home, "daemon", "restart")
+        assert ran.returncode == 1 and "part of a dashboard" in ran.stderr
+        status = await asyncio.to_thread(data, home, "daemon", "status")
+        assert (status["embedded"], status["pid"]) == (True, os.getpid())
+        await asyncio.to_thread(run, home, "daemon", "stop")
+        assert not is_locked(paths_for(home))
+
+
 def test_run_is_a_supervisor_in_the_foreground(home: Path) -> None:
     with started(home, "daemon", "run") as process:
         try:
@@ -106,6 +121,31 @@ def test_logs_shows_the_end_of_the_log(home: Path) -> None:
     run(home, "daemon", "start")
     assert "supervisor up" in run(home, "daemon", "logs")
     assert len(run(home, "daemon", "logs", "--tail", "1").splitlines()) == 1
+
+
+def test_logs_follow_goes_over_a_rotation(home: Path) -> None:
+    run(home, "daemon", "start")
+    log = home / "state" / "logs" / "supervisor.log"
+    with started(home, "daemon", "logs", "--follow", "--tail", "0", "--json") as follower:
+        assert follower.stdout is not None
+        wait_until(lambda: str(log) in _open_files(follower.pid))
+        log.rename(log.with_suffix(".1"))
+        log.write_text("after the rotation\n")
+        assert msgspec.json.decode(follower.stdout.readline()) == {"line": "after the rotation"}
+        follower.send_signal(signal.SIGINT)
+        assert follower.wait(10) == 130
+
+
+def _open_files(pid: int) -> list[str]:
+    return [file.path for file in psutil.Process(pid).open_files()]
+
+
+def test_another_config_file_is_used_also_by_a_daemon_that_is_started(home: Path) -> None:
+    other = home / "other.toml"
+    other.write_text('[agents.mine]\ncommand = "/bin/sh"\nlabel = "Mine"\n')
+    assert failure(home, "--config", str(home / "none.toml"), "ls", code=2) == "invalid"
+    names = [agent["name"] for agent in data(home, "--config", str(other), "agents")]
+    assert "Mine" in names
 
 
 def test_logs_follow_goes_on(home: Path) -> None:

@@ -58,8 +58,8 @@ PIECES = {
 
 def foreign(output: bytes) -> list[str]:
     """Everything in the output that is neither our own sequence nor plain text."""
-    text = output.decode("utf-8", "strict")
-    return [repr(text[m.start() : m.start() + 20]) for m in _FOREIGN.finditer(_OURS.sub("", text))]
+    text = _OURS.sub("", output.decode("utf-8", "strict"))
+    return [repr(text[m.start() : m.start() + 20]) for m in _FOREIGN.finditer(text)]
 
 
 _PLACE = re.compile(r"\x1b\[(\d+);(\d+)H|\r?\n")
@@ -107,6 +107,11 @@ def _lines_since(board: Terminal, start: int) -> list[tuple[int, str]]:
     return line_ends(bytes(board.output[start:]).decode("utf-8", "ignore"))
 
 
+@pytest.mark.parametrize("what", ["c0", "c1", "osc 52", "osc 0", "csi", "bidi", "nul"])
+def test_a_foreign_sequence_would_be_seen(what: str) -> None:
+    assert foreign(PIECES[what].encode())
+
+
 @pytest.fixture
 async def filled(home: Path) -> None:
     await _fill(home)
@@ -141,6 +146,7 @@ def test_no_foreign_sequence_reaches_the_terminal(terminal_env: dict[str, str]) 
         start = len(board.output)
         board.send("\x0c")
         board.wait(lambda: len(_lines_since(board, start)) >= LINES, 10, "the repainted screen")
+        board.settle()
         assert foreign(bytes(board.output)) == []
         repainted = _lines_since(board, start)
         assert [line for line in repainted if len(line[1]) > 60 and line[0] != COLUMNS] == []

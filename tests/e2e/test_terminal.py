@@ -57,6 +57,17 @@ class Tmux:
             time.sleep(0.05)
         return screen
 
+    def wait_cursor(self, wanted: str) -> None:
+        """Poll until the cursor is on a line that holds the text: what is typed goes there."""
+        deadline = time.monotonic() + _STEP
+        while True:
+            row = int(self.run("display-message", "-p", "#{cursor_y}"))
+            screen = self.text()
+            if wanted in screen.splitlines()[row]:
+                return
+            assert time.monotonic() < deadline, f"no cursor at {wanted!r}:\n{screen}"
+            time.sleep(0.05)
+
     def press_until(self, key: str, wanted: str, *, gone: bool = False) -> str:
         """Press a key until it has its effect: some are inert right after a change (3.3)."""
         deadline = time.monotonic() + _STEP
@@ -103,6 +114,7 @@ def create(tmux: Tmux, prompt: str) -> None:
     tmux.keys("n")
     tmux.wait("Claude Code")
     tmux.keys("Enter")
+    tmux.wait_cursor("prompt  ")
     tmux.type(prompt)
     tmux.wait(prompt)
     tmux.keys("Enter")

@@ -7,9 +7,9 @@ Words: `banner` noise before the protocol · `hang-initialize`, `hang-new` never
 `exit-at-once` five lines on stderr, code 7 · `deaf` a cancel changes nothing · `stubborn` ignores
 end of input and TERM · `load` can load · `load-fails` says it can, then refuses ·
 `resume-missing` advertises resume, answers -32601 · `resume` can resume · `replay=N` N updates on
-load · `auth` session/new answers -32000 · `string-ids` answers with the id as text · `flood` 300 KB
-of stderr at once · `log=FILE` every line received is appended to it · `db=FILE` the store `stored`
-looks into.
+load · `auth` session/new answers -32000 · `commands` offers one right behind the answer to
+session/new · `string-ids` answers with the id as text · `flood` 300 KB of stderr at once ·
+`log=FILE` every line received is appended to it · `db=FILE` the store `stored` looks into.
 
 A prompt is steps separated by `;`, carried out in order, then `end_turn` (`cancelled` after a
 cancel): `say T` · `think T` · `tool ID KIND` opens a tool, `done ID` closes it (else it stays
@@ -298,6 +298,10 @@ class Agent:
             self.count += 1
             session = f"scripted-{os.getpid()}-{self.count}"
             self.wire.reply(identifier, {"sessionId": session})
+            if "commands" in self.words:
+                offered = [{"name": "compact", "description": "forget most of it"}]
+                told = Turn(self.wire, self.words, session)
+                told.update("available_commands_update", availableCommands=offered)
 
     def load(self, identifier: Any, params: dict[str, Any]) -> None:
         if "load" not in self.words:

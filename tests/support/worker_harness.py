@@ -98,6 +98,14 @@ class StubSupervisor:
             self._link.abort()
             self._link = None
 
+    def send_raw(self, data: bytes) -> None:
+        assert self._link is not None, "no worker is connected"
+        self._link.send(data)
+
+    @property
+    def connected(self) -> bool:
+        return self._link is not None and self._link.transport is not None
+
     def say_closing(self, reason: str) -> None:
         self._send(SupervisorClosing(reason=reason))  # type: ignore[arg-type]
 
@@ -235,8 +243,8 @@ class Bench:
             await found.kill()
 
     @asynccontextmanager
-    async def inline(self) -> AsyncIterator[Worker]:
-        """The worker as a task of this loop, ended as its supervisor would."""
+    async def inline(self, *, code: int = 0) -> AsyncIterator[Worker]:
+        """The worker as a task of this loop, ended as its supervisor would; its exit code."""
         settings = load_settings(self.paths.config_file).settings
         worker = Worker(self.arguments(await self.epoch()), settings, SystemClock())
         greeted = len(self.up.hellos)
@@ -246,7 +254,7 @@ class Bench:
             yield worker
         finally:
             worker.request_stop("the test is over")
-            assert await asyncio.wait_for(task, 20) == 0
+            assert await asyncio.wait_for(task, 20) == code
 
     async def deliver(self, session_id: str, text: str, **more) -> str:
         """Have a prompt accepted; its id."""
@@ -290,11 +298,13 @@ class Bench:
 
     async def transcript(self, session_id: str) -> list:
         """What is in the file, once the worker has written all it has."""
-        if self.up.facts.get(session_id) is not None and self.up._link is not None:
-            await self.up.order(Watch(session_id=session_id, on=False))
+        await self.up.order(Watch(session_id=session_id, on=False))
+        return await asyncio.to_thread(self.written, session_id)
+
+    def written(self, session_id: str) -> list:
+        """What is in the file now."""
         path = transcript_path(self.paths.transcripts, session_id)
-        page = await asyncio.to_thread(read_page, path, limit=5000, max_bytes=64 << 20)
-        return list(page.entries)
+        return list(read_page(path, limit=5000, max_bytes=64 << 20).entries)
 
 
 class Process:

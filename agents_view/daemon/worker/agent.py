@@ -61,6 +61,16 @@ async def start_agent(
     `launched` is awaited as soon as there is a process, `opened` with the agent's own session id
     before anything is prompted (A8).
     """
+    client = await launch(_launch_of(plan), events, limits)
+    try:
+        await launched(client)
+        return await _converse(plan, client, opened)
+    except BaseException:
+        await client.stop((SESSION_TAG, plan.session.session_id))
+        raise
+
+
+def _launch_of(plan: Starting) -> Launch:
     session, entry = plan.session, plan.entry
     env = agent_environment(
         session_id=session.session_id,
@@ -74,23 +84,13 @@ async def start_agent(
     missing = missing_keys(entry, env, session.names)
     if missing:
         raise AgentError("start", f"{', '.join(missing)} missing", needs_login=True)
-    client = await launch(
-        Launch(
-            argv=argv_of(session.agent, entry),
-            cwd=session.cwd,
-            env=env,
-            hint=f"install it: {entry.install_hint}" if entry.install_hint else "",
-            stderr_path=plan.state / "logs" / f"agent-{session.session_id[-8:]}.err",
-        ),
-        events,
-        limits,
+    return Launch(
+        argv=argv_of(session.agent, entry),
+        cwd=session.cwd,
+        env=env,
+        hint=f"install it: {entry.install_hint}" if entry.install_hint else "",
+        stderr_path=plan.state / "logs" / f"agent-{session.session_id[-8:]}.err",
     )
-    try:
-        await launched(client)
-        return await _converse(plan, client, opened)
-    except BaseException:
-        await client.stop((SESSION_TAG, session.session_id))
-        raise
 
 
 async def _converse(

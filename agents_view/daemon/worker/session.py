@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from agents_view.base.failpoints import reach
 from agents_view.daemon.store.errors import StaleEpoch, StoreError
 from agents_view.daemon.store.sessions import Session
 from agents_view.daemon.wire import Deliver
@@ -167,6 +168,7 @@ class SessionRunner:
             first=order.steer,
             again=state.memory.start_failed,
         )
+        reach("worker.accepted")
         if fresh:
             self.environ = order.environ or self.environ
             if state.memory.start_failed:

@@ -14,6 +14,8 @@ from daemon_client.paths import Paths, make_private
 
 _READY_WITHIN: Final = 15.0
 _AGENT_WAITS: Final = 10.0
+_AGENT_WAITS_FROM: Final = "AGENTS_VIEW_DAEMON_ENVIRONMENT_TIMEOUT"
+"""The same setting as the daemon's; read here since an agent's command has no config of its own."""
 _POLL: Final = 0.03
 
 _KEPT: Final = (
@@ -71,7 +73,7 @@ async def ensure_daemon(paths: Paths) -> None:
     """
     loop = asyncio.get_running_loop()
     if inside_agent():
-        deadline = loop.time() + _AGENT_WAITS
+        deadline = loop.time() + float(os.environ.get(_AGENT_WAITS_FROM, _AGENT_WAITS))
         while not await answers(paths):
             if loop.time() > deadline:
                 message = "no daemon, and a command inside an agent never starts one"

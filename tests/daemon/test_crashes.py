@@ -15,6 +15,7 @@ import pytest
 from daemon_client import connect
 from daemon_client.ids import new_id
 from daemon_client.paths import paths_for
+from daemon_client.protocol import SessionChunk
 from daemon_client.protocol.transcript import TurnEndEntry
 from daemon_client.status import label_of, section_of
 from tests.daemon.test_sessions import ENV, entries, idle, new, said
@@ -233,3 +234,23 @@ async def test_a_request_sent_again_to_the_next_supervisor_is_not_run_twice(
     await client.conversation.prompt(row.session_id, "echo end")
     await until(client, row.session_id, lambda r: idle(r) and r.message_count >= 3)
     assert lines(out) == ["a"]
+
+
+async def test_followers_see_the_interruption_after_a_worker_crash(client, home: Path) -> None:
+    """What is settled between two workers reaches whoever is attached."""
+    row = await new(client, "sleep 1000")
+    await until(client, row.session_id, lambda r: r.pending_tools == 1)
+    seen: list[str] = []
+    told = asyncio.Event()
+
+    def take(message) -> None:
+        if isinstance(message, SessionChunk):
+            seen.extend(e.stop_reason for e in message.entries if isinstance(e, TurnEndEntry))
+            if seen:
+                told.set()
+
+    client.connection.on_push(take)
+    await client.conversation.attach(row.session_id)
+    kill(homes.workers_of(home))
+    await asyncio.wait_for(told.wait(), 15)
+    assert seen[0] == "interrupted"

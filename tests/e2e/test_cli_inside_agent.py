@@ -114,7 +114,8 @@ def test_a_person_is_not_taken_for_an_agent(shared: Path) -> None:
 
 @pytest.mark.parametrize("words", [["ls"], ["new", "true"], ["daemon", "start"]])
 def test_a_command_inside_an_agent_never_starts_a_daemon(home: Path, words: list[str]) -> None:
-    error = failure(home, *words, code=4, AGENTS_VIEW_SESSION_ID="0" * 32)
+    inside = {"AGENTS_VIEW_SESSION_ID": "0" * 32, "AGENTS_VIEW_DAEMON_ENVIRONMENT_TIMEOUT": "1"}
+    error = failure(home, *words, code=4, **inside)
     assert error == "unavailable"
     assert not processes_of(home)
 

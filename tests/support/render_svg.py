@@ -1,4 +1,4 @@
-"""Snapshots as pictures, to be looked at: `python -m tests.support.render_svg OUT_DIR FILE.svg …`."""
+"""Snapshots as pictures to look at: `python -m tests.support.render_svg OUT_DIR FILE.svg …`."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import msgspec
 from agents_view.daemon import aftermath
 from agents_view.daemon.policy.rows import without_work
 from agents_view.daemon.store import sessions as store
+from agents_view.daemon.store.transcripts import read_page
 from agents_view.daemon.supervisor.context import Daemon
 from agents_view.daemon.supervisor.tree import Tree
 from agents_view.daemon.wire import Aside, Event, Facts, FromPeer, SessionFacts, Watch, WorkerHello
@@ -18,6 +19,9 @@ from daemon_client.errors import DaemonError
 from daemon_client.roster import SessionId
 
 log = logging.getLogger(__name__)
+
+_TAIL = 50
+"""Entries: more than a crash and its settling write between two workers."""
 
 
 class Hearing:
@@ -40,11 +44,20 @@ class Hearing:
                 self.own(self._watch(tree, key))
 
     async def _watch(self, tree: Tree, key: SessionId) -> None:
+        """Followers go on with the new worker, and get what was written between the two."""
         try:
             bound = self._daemon.settings.daemon.order_timeout
             await tree.order(Watch(session_id=key, on=True), bound)
         except DaemonError as error:
             log.info("watch of session=%s: %s", key, error.message)
+        await self._publish_tail(key)
+
+    async def _publish_tail(self, key: SessionId) -> None:
+        """The last entries once more; whoever has them knows by their `seq`."""
+        path = self._daemon.transcript_path(key)
+        page = await asyncio.to_thread(read_page, path, limit=_TAIL)
+        if page.entries:
+            self._daemon.session_streams.publish(key, page.entries)
 
     def heard(self, tree: Tree, message: FromPeer) -> None:
         if isinstance(message, Facts):
@@ -71,6 +84,9 @@ class Hearing:
         daemon.session_streams.drop_aside(members)
         daemon.roster.drop_facts(tree.root_id)
         await self.reload(members)
+        for key in members:
+            if daemon.session_streams.watched(key):
+                await self._publish_tail(key)
 
     async def reload(self, session_ids: list[SessionId]) -> None:
         """Take over what the worker wrote about its sessions (counters, exit causes)."""

@@ -7,7 +7,6 @@ the first outcome (spec 07.2). Use everything here on the loop that entered the 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 import socket
@@ -134,8 +133,8 @@ class Connection:
         """End the connection; requests under way fail with `unavailable`."""
         if self._keeper is not None:
             self._keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._keeper
+            # not `suppress`: it would swallow a cancellation of our caller, who then never ends
+            await asyncio.gather(self._keeper, return_exceptions=True)
         if self._link is not None:
             self._link.close()
         self._fail_all(DaemonError(ErrorCode.UNAVAILABLE, "the connection was closed"))

@@ -14,7 +14,16 @@ from agents_view.daemon.store import sessions as store
 from agents_view.daemon.store.transcripts import read_page
 from agents_view.daemon.supervisor.context import Daemon
 from agents_view.daemon.supervisor.tree import Tree
-from agents_view.daemon.wire import Aside, Event, Facts, FromPeer, SessionFacts, Watch, WorkerHello
+from agents_view.daemon.wire import (
+    Aside,
+    Event,
+    Facts,
+    FromPeer,
+    Refresh,
+    SessionFacts,
+    Watch,
+    WorkerHello,
+)
 from daemon_client.errors import DaemonError
 from daemon_client.roster import SessionId
 
@@ -35,6 +44,14 @@ class Hearing:
 
     def covered(self, tree: Tree) -> None:
         self._daemon.roster.cover(tree.root_id, tree.coverage())
+
+    def greeting(self, tree: Tree) -> None:
+        """Agents that are brought back after a crash start at the welcome, with their person's
+        environment as we know it (A9)."""
+        for key in self._daemon.roster.members(tree.root_id):
+            environ = self._daemon.environments.of(key)
+            if environ:
+                tree.tell(Refresh(session_id=key, environ=environ))
 
     def greeted(self, tree: Tree, hello: WorkerHello) -> None:
         daemon = self._daemon
@@ -78,13 +95,13 @@ class Hearing:
 
     async def gone(self, tree: Tree) -> None:
         """No worker follows: settle what it left, then the members are passive."""
-        await settle_tree(self._daemon, tree.root_id, tree.cause or "the worker ended")
+        turns = await settle_tree(self._daemon, tree.root_id, tree.cause or "the worker ended")
         daemon = self._daemon
         members = daemon.roster.members(tree.root_id)
         daemon.session_streams.drop_aside(members)
         daemon.roster.drop_facts(tree.root_id)
         await self.reload(members)
-        for key in members:
+        for key in members if turns else ():
             if daemon.session_streams.watched(key):
                 await self._publish_tail(key)
 

@@ -106,6 +106,11 @@ class Tree:
         finally:
             self.orders.pop(number, None)
 
+    def tell(self, body: AnyOrder) -> None:
+        """Give an order whose answer nobody waits for."""
+        if self.peer is not None:
+            self.peer.send(Order(order_id=next(_numbers), body=body))
+
     def resolve(self, number: int, outcome: OrderDone | DaemonError) -> None:
         """The worker's answer to an order; a late one is nobody's any more."""
         future = self.orders.get(number)
@@ -131,6 +136,10 @@ class PoolEvents(Protocol):
 
     def covered(self, tree: Tree) -> None:
         """The state of a tree's worker changed."""
+        ...
+
+    def greeting(self, tree: Tree) -> None:
+        """A worker is about to be welcomed: what it must know before."""
         ...
 
     def greeted(self, tree: Tree, hello: WorkerHello) -> None:

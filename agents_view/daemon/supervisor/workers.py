@@ -192,6 +192,7 @@ class WorkerPool:
         tree.last_heard_ms = self._clock.now_ms()
         tree.stale = False
         tree.up_since = self._clock.monotonic()
+        self.events.greeting(tree)
         peer.send(WorkerWelcome(generation=self._generation))
         if tree.state != "stopping":
             await self._set(tree, "ready")

@@ -89,6 +89,7 @@ class RosterRow(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, g
     action_label: str | None = None
     running_children: int = 0
     turn_started_at_ms: int | None = None
+    quiet_since_ms: int | None = None
     # waiting on a person
     waiting: Waiting | None = None
     # schedules, own and over the subtree (each job counted once)

@@ -55,7 +55,7 @@ def label_of(row: RosterRow, now_ms: int) -> str:
     return (
         _worker_label(row)
         or _waiting_label(row, now_ms)
-        or _work_label(row)
+        or _work_label(row, now_ms)
         or _schedule_label(row, now_ms)
         or _outcome_label(row)
     )
@@ -81,7 +81,7 @@ def _waiting_label(row: RosterRow, now_ms: int) -> str:
     return f"{verb}: {row.waiting.text}"
 
 
-def _work_label(row: RosterRow) -> str:
+def _work_label(row: RosterRow, now_ms: int) -> str:
     if row.compacting:
         return "compacting"
     if row.retrying:
@@ -89,7 +89,10 @@ def _work_label(row: RosterRow) -> str:
     if row.turn == "tools" or row.pending_tools:
         return f"running tools: {row.tool_label}" if row.tool_label else "running tools"
     if row.turn:
-        return row.turn
+        if row.quiet_since_ms is None:
+            return row.turn
+        # silence is shown, not judged (A16)
+        return f"{row.turn} · quiet {age_text(now_ms - row.quiet_since_ms)}"
     if row.shell_running:
         return "running shell"
     if row.running_children:

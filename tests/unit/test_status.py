@@ -23,3 +23,9 @@ def test_golden_row(case: dict) -> None:
     assert section_of(row) == case["section"]
     assert label_of(row, case["now_ms"]) == case["label"]
     assert [msgspec.to_builtins(b) for b in badges_of(row, case["now_ms"])] == case["badges"]
+
+
+def test_a16_silence_inside_a_turn_is_shown() -> None:
+    row = RosterRow(session_id="s", resident=True, turn="thinking", quiet_since_ms=10_000)
+    assert label_of(row, 60_000) == "thinking · quiet 50s"
+    assert section_of(row) == "running"

@@ -124,6 +124,7 @@ def row_of(
         action_label=known.action_label,
         running_children=running_children,
         turn_started_at_ms=known.turn_started_at_ms,
+        quiet_since_ms=known.quiet_since_ms,
         waiting=known.waiting,
         exit_cause=_exit_cause(session, facts, coverage),
         recap=known.recap,

@@ -177,3 +177,18 @@ def test_a_mirror_fed_with_deltas_equals_the_roster(steps: list[tuple[str, bool]
         if batch := roster.flush():
             mirror.delta(batch.sequence, batch.upserts, batch.removals)
     assert {row.session_id: row for row in mirror} == {r.session_id: r for r in roster.rows()}
+
+
+def test_equal_texts_of_a_snapshot_are_kept_once() -> None:
+    """Ten thousand rows name the same few directories: that is megabytes of memory."""
+    codec = msgspec.msgpack.Decoder(list[RosterRow])
+    encoded = msgspec.msgpack.encode(
+        [RosterRow(session_id=k, root_id=k, cwd="/home/u/src", store="/st") for k in "ab"]
+    )
+    mirror = RosterMirror()
+    mirror.begin("g")
+    mirror.chunk(codec.decode(encoded))
+    mirror.end(1)
+    one, other = mirror.get("a"), mirror.get("b")
+    assert one.cwd is other.cwd and one.store is other.store
+    assert one.root_id is one.session_id
